@@ -95,6 +95,11 @@ uint64_t content_charge_size(const struct content *c, uint64_t size_bytes, uint6
 	return c->base ? overlay_charge(c, end, 0, 0) : blocks_of(end) * CONTENT_BLOCK;
 }
 
+uint64_t content_holds(const struct content *c)
+{
+	return larger(content_charge(c, 0, 0), ram_file_held(c->file));
+}
+
 /* ---- reading ---- */
 
 static ssize_t read_upto(struct content *c, void *buf, size_t len, uint64_t off, uint64_t limit);
@@ -264,32 +269,24 @@ int content_write(struct content *c, const void *buf, size_t len, uint64_t off)
 	return ret;
 }
 
-/* Blocks wholly at or beyond size_bytes are changed no more. */
-static int drop_slots(struct content *c, uint64_t size_bytes)
+/* Blocks wholly at or beyond size_bytes are changed no more. Their places stay charged until the
+ * overlay is absorbed: cutting a stage short is rare. */
+static void drop_slots(struct content *c, uint64_t size_bytes)
 {
 	for (uint64_t block = blocks_of(size_bytes); block < c->slots_cap; block++) {
-		uint32_t slot = c->slot[block];
-		int ret;
-
-		if (!slot)
-			continue;
-		ret = ram_file_punch(c->file, (uint64_t)(slot - 1) * CONTENT_BLOCK, CONTENT_BLOCK);
-		if (ret)
-			return ret;
+		c->tail_slots -= c->slot[block] && block >= blocks_of(c->base_bytes);
 		c->slot[block] = 0;
-		c->slots_given_back++;
-		c->tail_slots -= block >= blocks_of(c->base_bytes);
 	}
-	return 0;
 }
 
 static int overlay_shrink(struct content *c, uint64_t size_bytes)
 {
 	static const char zeros[CONTENT_BLOCK];
 	size_t beyond = size_bytes % CONTENT_BLOCK ? CONTENT_BLOCK - size_bytes % CONTENT_BLOCK : 0;
-	int ret = drop_slots(c, size_bytes);
+	int ret = 0;
 
-	if (!ret && beyond && slot_of(c, size_bytes / CONTENT_BLOCK))
+	drop_slots(c, size_bytes);
+	if (beyond && slot_of(c, size_bytes / CONTENT_BLOCK))
 		ret = ram_file_write(c->file, zeros, beyond, place_of(c, size_bytes));
 	if (ret)
 		return ret;
@@ -343,6 +340,18 @@ bool content_is_plain(const struct content *c)
 
 /* ---- absorbing ---- */
 
+/* Gives back the places of a run. Those at the front are given back from the start each time, so that a
+ * large page goes when its last part does. */
+static int punch_run(struct content *c, uint64_t place, size_t run)
+{
+	bool at_front = place == (uint64_t)c->slots_punched * CONTENT_BLOCK;
+
+	c->slots_given_back += (uint32_t)(run / CONTENT_BLOCK);
+	if (at_front)
+		c->slots_punched += (uint32_t)(run / CONTENT_BLOCK);
+	return ram_file_punch(c->file, at_front ? 0 : place, at_front ? place + run : run);
+}
+
 /* Moves one run of changed blocks that starts at `block` into the base. */
 static int absorb_run(struct content *c, uint64_t block, char *buf, size_t max_bytes, size_t *moved)
 {
@@ -353,18 +362,15 @@ static int absorb_run(struct content *c, uint64_t block, char *buf, size_t max_b
 
 	if (!ret)
 		ret = content_write(c->base, buf, shown, off);
-	if (!ret)
-		ret = ram_file_punch(c->file, place, run);
 	if (ret)
 		return ret;
 	for (uint64_t i = block; i < block + run / CONTENT_BLOCK; i++) {
 		c->tail_slots -= i >= blocks_of(c->base_bytes);
 		c->slot[i] = 0;
 	}
-	c->slots_given_back += (uint32_t)(run / CONTENT_BLOCK);
 	c->absorb_next = block + run / CONTENT_BLOCK;
 	*moved = run;
-	return 0;
+	return punch_run(c, place, run);
 }
 
 /* Both locks held. */
@@ -380,8 +386,9 @@ static int absorb_some(struct content *c, char *buf, size_t max_bytes)
 			c->absorb_next++;
 			continue;
 		}
+		moved = 0;
 		ret = absorb_run(c, c->absorb_next, buf, max_bytes, &moved);
-		if (ret)
+		if (!moved)
 			break;
 		max_bytes -= moved;
 		/* What lies between the old base and this run is in the base now: zeros. */

@@ -49,6 +49,7 @@ struct content {
 	uint32_t slots_given_back; /* of these, punched out again */
 	uint32_t tail_slots;   /* live slots of blocks wholly at or beyond base_bytes */
 	size_t absorb_next;    /* blocks before it have been absorbed */
+	uint32_t slots_punched; /* the places below are all given back */
 	struct content *next_dead; /* bank's list of content to give back */
 };
 
@@ -62,6 +63,10 @@ void content_free(struct content *c);
 uint64_t content_charge(const struct content *c, uint64_t off, uint64_t len);
 /* Bytes that must be charged for it with another size or reservation. Lock held exclusive. */
 uint64_t content_charge_size(const struct content *c, uint64_t size_bytes, uint64_t reserved_bytes);
+
+/* What is to be charged once something was given back: as content_charge for it as it is, but never less
+ * than the file holds. A tmpfs cannot always give back part of a large page at once. */
+uint64_t content_holds(const struct content *c);
 
 /* Lock held exclusive, charged before. -ENOMEM, -ENOSPC (the tier against all accounts), -EIO. */
 int content_write(struct content *c, const void *buf, size_t len, uint64_t off);

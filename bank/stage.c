@@ -368,7 +368,7 @@ static int settle_bytes(struct bank *b, struct stage *st)
 			continue;
 		}
 		if (!c->sparse && !c->reserved_bytes) {
-			room_uncharge(b, c->file, content_charge(c, 0, 0));
+			room_uncharge(b, c->file, content_holds(c));
 			return 0;
 		}
 		content_ref(c);
@@ -680,7 +680,7 @@ int bank_writer_truncate(struct bank_writer *w, uint64_t size_bytes)
 		ret = content_truncate(c, size_bytes);
 	if (!ret) {
 		core_lock(w->bank);
-		room_uncharge(w->bank, c->file, content_charge(c, 0, 0));
+		room_uncharge(w->bank, c->file, content_holds(c));
 		core_unlock(w->bank);
 	}
 	end_change(w, c, ret, 0, 0);

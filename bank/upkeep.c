@@ -71,8 +71,8 @@ static bool can_go_on(const struct bank *b, const struct version *v, const struc
 
 static void recharge(struct bank *b, struct content *top)
 {
-	room_set_charge(b, top->base->file, content_charge(top->base, 0, 0));
-	room_set_charge(b, top->file, content_charge(top, 0, 0));
+	room_set_charge(b, top->base->file, content_holds(top->base));
+	room_set_charge(b, top->file, content_holds(top));
 }
 
 /* The base is the whole content now. */
