@@ -20,7 +20,7 @@ HARDEN := -O1 -g -fno-omit-frame-pointer -fsanitize=$(SAN) -fno-sanitize-recover
 LINK_HARDEN := -fsanitize=$(SAN)
 endif
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla -Wundef -Wformat=2 \
-	-Wimplicit-fallthrough $(if $(CI),-Werror)
+	$(if $(CI),-Werror)
 FUSE_CFLAGS := $(shell pkg-config --cflags fuse3 2>/dev/null | sed 's/-I/-isystem /g')
 FUSE_LIBS := $(shell pkg-config --libs fuse3 2>/dev/null)
 CRYPTO_LIBS := $(shell pkg-config --libs libcrypto 2>/dev/null)

@@ -176,14 +176,15 @@ int bank_xattr_remove(struct bank *b, uint64_t id, const char *name)
 
 /* ---- inheriting ---- */
 
-/* A new version in the place of an old one looks the same: owner, mode, all that users have set. */
+/* A new version in the place of an old one looks the same: owner, mode, all that users have set on it. */
 void attr_copy(struct node *to, const struct node *from)
 {
 	to->mode = from->mode;
 	to->uid = from->uid;
 	to->gid = from->gid;
 	for (const struct xattr *x = from->xattrs; x; x = x->next)
-		(void)store(to, x->name, x->value, x->len); /* it fitted there */
+		if (!x->inherited)
+			(void)store(to, x->name, x->value, x->len); /* it fitted there */
 }
 
 /* Fields the version has not itself come from the nearest session that has them. */
@@ -199,8 +200,12 @@ void attr_inherit_identity(struct bank *b, struct version *v, const struct sessi
 			continue;
 		while (at && !(x = find(&at->node, name)))
 			at = at->parent;
-		if (x && store(&v->node, name, x->value, x->len))
+		if (!x)
+			continue;
+		if (store(&v->node, name, x->value, x->len))
 			core_event_version(b, "refuse", "identity_does_not_fit", v);
+		else
+			find(&v->node, name)->inherited = true;
 	}
 }
 
@@ -223,9 +228,21 @@ static void apply(struct node *n, const struct bank_change *change)
 	n->ctime = core_now();
 }
 
+/* The version under a stage that has changed nothing yet. Such a stage vanishes when it is closed, so
+ * what touch(1) or fchmod(2) set through it must be set on the version as well. Or NULL. */
+static struct node *under_unchanged_stage(struct node *n)
+{
+	struct version *v = n->kind == BANK_ENTRY ? to_version(n) : NULL;
+	struct stage *st = v && v->stage && v->stage->version == v ? v->stage : NULL;
+
+	if (!st || st->committed || st->created || st->truncated || st->written || !st->name)
+		return NULL;
+	return st->name->node;
+}
+
 int bank_setattr(struct bank *b, uint64_t id, const struct bank_change *change, struct bank_stat *out)
 {
-	struct node *n;
+	struct node *n, *under;
 	int ret = 0;
 
 	core_lock(b);
@@ -235,6 +252,11 @@ int bank_setattr(struct bank *b, uint64_t id, const struct bank_change *change, 
 	else if (n->kind == BANK_ENTRY && change->what & BANK_SET_MODE && change->mode & (S_ISUID | S_ISGID))
 		ret = -EPERM;
 	if (!ret) {
+		under = under_unchanged_stage(n);
+		if (under)
+			apply(under, change);
+		if (under && b->hooks.attr_changed)
+			b->hooks.attr_changed(b->hooks.ctx, under->id);
 		apply(n, change);
 		node_stat(n, out);
 	}

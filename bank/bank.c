@@ -19,14 +19,19 @@
 #include <syslog.h>
 #include <utlist.h>
 
-enum { RAM_LEAST = 1 << 20, NS_PER_MS = 1000000, NS_PER_S = 1000000000 };
+enum { RAM_LEAST = 1 << 20, NS_PER_S = 1000000000, PATH_SHOWN_MAX = 4096 };
 
-int64_t core_now_ms(void)
+int64_t core_now_ns(void)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / NS_PER_MS;
+	return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+int64_t core_now_ms(void)
+{
+	return core_now_ns() / NS_PER_MS;
 }
 
 struct timespec core_now(void)
@@ -174,7 +179,8 @@ int bank_open(const struct bank_config *cfg, const struct bank_hooks *hooks, str
 	pthread_mutex_init(&b->lock, NULL);
 	init_conditions(b);
 	ret = -ENOMEM;
-	b->events = events_new();
+	b->former = calloc(FORMER_NAMES, sizeof(*b->former));
+	b->events = b->former ? events_new() : NULL;
 	if (!b->events)
 		goto free_bank;
 	ret = ram_open(cfg->ram_bytes, cfg->want_memfd, &b->ram);
@@ -190,6 +196,7 @@ close_ram:
 free_events:
 	events_free(b->events);
 free_bank:
+	free(b->former);
 	free(b);
 	return ret;
 }
@@ -251,7 +258,6 @@ static void free_everything(struct bank *b)
 		DL_FOREACH_SAFE(n->stages, st, next_stage)
 			free(st);
 		HASH_DEL(b->names, n);
-		free(n->former);
 		free(n);
 	}
 	HASH_ITER(hh, b->nodes, node, next_node) {
@@ -283,6 +289,7 @@ void bank_close(struct bank *b)
 	free_everything(b);
 	ram_close(b->ram);
 	events_free(b->events);
+	free(b->former);
 	pthread_cond_destroy(&b->room);
 	pthread_cond_destroy(&b->changed);
 	pthread_cond_destroy(&b->settle_work);
@@ -364,10 +371,10 @@ void bank_space(struct bank *b, struct bank_space *out)
 
 void core_event_name(struct bank *b, const char *event, const char *reason, uint64_t bytes, const struct name *name)
 {
-	char path[4096];
+	char path[PATH_SHOWN_MAX] = "";
 
-	if (!name || name_path(name, path, sizeof(path)) < 0)
-		path[0] = 0;
+	if (name && name_path(name, path, sizeof(path)) < 0)
+		name_path_end(name, path, sizeof(path));
 	events_add(b->events, event, reason ? reason : "-", bytes, path);
 }
 

@@ -34,11 +34,12 @@
 #include "bank/event.h"
 #include "bank/ram.h"
 
-#define FORMER_IDS 16u	 /* replaced ids that a name remembers for writers on their way */
+#define FORMER_NAMES 1024u /* names that ids had a moment ago, for writers on their way to a stage */
 #define STAGE_WRITERS 8u /* processes remembered as writers of one stage */
 #define KEY_MAX (sizeof(uint64_t) + BANK_NAME_MAX)
 #define LOOKUP_WAIT_MS 10
 #define PIN_FOREVER INT64_MAX
+#define NS_PER_MS 1000000
 
 struct stage;
 struct name;
@@ -47,6 +48,7 @@ struct xattr {
 	char *name;
 	void *value;
 	size_t len;
+	bool inherited; /* from a session at commit: the next version asks the session again */
 	struct xattr *next;
 };
 
@@ -94,8 +96,6 @@ struct name {
 	struct node *node;     /* reference, or NULL while only stages have the name */
 	struct stage *stages;  /* newest first */
 	struct name *prev, *next; /* other names of the same version, oldest first */
-	uint64_t *former;	/* ids that the name stood for, newest at former_at - 1 */
-	unsigned former_at;
 	size_t len;
 	UT_hash_handle hh;
 	char key[]; /* session id, then the bytes, then a NUL */
@@ -115,7 +115,8 @@ struct version {
 	bool listed; /* on bank->lru */
 	bool mtime_set;
 	uint64_t hits;
-	int64_t last_access_ms, pin_until_ms; /* PIN_FOREVER; 0 not pinned */
+	int64_t last_access_ns; /* fine enough to order what happens within a millisecond */
+	int64_t pin_until_ms;	/* PIN_FOREVER; 0 not pinned */
 	struct timespec created_at, last_access, settled_at;
 	bool settled, settle_queued;
 	unsigned hash_epoch; /* moves when bytes may change after all: a hash begun before is void */
@@ -151,6 +152,12 @@ struct stage {
 	struct stage *prev, *next;
 };
 
+/* What an id was the moment before: a writer that was refused it finds its way to the name all the same. */
+struct former_name {
+	uint64_t id, parent;
+	char name[BANK_NAME_MAX + 1];
+};
+
 struct bank {
 	pthread_mutex_t lock;
 	pthread_cond_t room;	/* bytes came back */
@@ -164,6 +171,8 @@ struct bank {
 	struct node *nodes; /* by id */
 	struct name *names; /* by key */
 	uint64_t next_id;
+	struct former_name *former; /* a ring, newest at former_at - 1 */
+	unsigned former_at;
 	struct version *lru;
 	struct version *overlays;
 	struct version *settle_queue;
@@ -183,7 +192,8 @@ struct bank {
 };
 
 /* ---- bank.c ---- */
-int64_t core_now_ms(void);
+int64_t core_now_ms(void); /* monotonic */
+int64_t core_now_ns(void); /* the same clock */
 struct timespec core_now(void);
 void core_lock(struct bank *b);
 /* Lets go of the lock and frees what was put on b->dead meanwhile. */
@@ -236,8 +246,9 @@ static inline const char *name_text(const struct name *n)
 /* Points a name at a node (NULL: at none), moving counts, charges and link order; the old node is
  * returned with its reference, and not ended. */
 struct node *name_point(struct bank *b, struct name *n, struct node *node);
-void name_remember(struct name *n, uint64_t id);
-bool name_stood_for(const struct name *n, uint64_t id);
+/* That `id` had this name until now; and whether it had. The last FORMER_NAMES are known. */
+void name_remember(struct bank *b, const struct name *n, uint64_t id);
+bool name_stood_for(const struct bank *b, const struct name *n, uint64_t id);
 /* Drops the reference that name_point returned; a version without other names ends. NULL is fine. */
 void name_let_go(struct bank *b, struct node *old);
 /* Frees it when neither a node nor a stage has it. Returns whether it is gone. */
@@ -246,6 +257,8 @@ bool name_drop_if_empty(struct bank *b, struct name *n);
 void name_tell(struct bank *b, const struct name *n);
 /* Escaped path; returns the length, or -ERANGE. */
 int name_path(const struct name *n, char *buf, size_t cap);
+/* For paths that are too long to show: ".../" and the last component. cap at least 1,024. */
+void name_path_end(const struct name *n, char *buf, size_t cap);
 bool session_may_evict(const struct session *s);
 
 /* ---- room.c ---- (with the lock, which those that may evict let go of for a moment) */
@@ -272,10 +285,12 @@ void room_return_spare(struct bank *b, uint64_t bytes);
 int room_obey(struct bank *b);
 /* Evicts at least `bytes` if it can; returns what it evicted. */
 uint64_t room_evict_bytes(struct bank *b, uint64_t bytes, const char *reason);
-/* Committed, and neither pinned, open, mapped, being written nor being worked on. */
-bool room_droppable(struct bank *b, const struct version *v);
+/* Committed, and neither pinned, open, mapped nor being written. */
+bool room_droppable(const struct version *v);
 /* And its session allows it. */
-bool room_evictable(struct bank *b, const struct version *v);
+bool room_evictable(const struct version *v);
+/* Is it being hashed or absorbed? Then asks for an end and waits a moment; true: look at all afresh. */
+bool room_stop_work_on(struct bank *b, const struct version *v);
 /* All names go; counted and told. lack_of_room tells evicted from dropped. */
 void room_evict(struct bank *b, struct version *v, const char *reason, bool lack_of_room);
 

@@ -65,7 +65,8 @@ bool evict_plan(struct evict_candidate *candidates, size_t count, const struct e
 
 	for (unsigned i = 0; i < needs->count; i++)
 		missing[i] = needs->amount[i];
-	qsort(candidates, count, sizeof(*candidates), by_worth);
+	if (count)
+		qsort(candidates, count, sizeof(*candidates), by_worth);
 	for (size_t i = 0; i < count; i++) {
 		candidates[i].victim = false;
 		if (useful(&candidates[i], missing, needs->count))

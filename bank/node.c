@@ -169,7 +169,7 @@ struct version *version_new(struct bank *b, mode_t mode, const struct bank_who *
 	node_add(b, &v->node, BANK_ENTRY, mode, who);
 	v->state = VERSION_STAGED;
 	v->created_at = v->node.mtime;
-	v->last_access_ms = core_now_ms();
+	v->last_access_ns = core_now_ns();
 	return v;
 }
 
@@ -238,9 +238,9 @@ void version_drop_content(struct bank *b, struct version *v)
 /* Most recently used of all; its session, too. */
 void version_touch(struct bank *b, struct version *v)
 {
-	v->last_access_ms = core_now_ms();
+	v->last_access_ns = core_now_ns();
 	if (v->names)
-		v->names->session->touched_ms = v->last_access_ms;
+		v->names->session->touched_ms = v->last_access_ns / NS_PER_MS;
 	if (!v->listed)
 		return;
 	DL_DELETE(b->lru, v);

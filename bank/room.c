@@ -12,8 +12,8 @@
  * While victims' bytes are being freed the lock is let go of, so all is looked at again: callers must
  * expect that as well. Bytes that another thread is just freeing are waited for, not evicted twice.
  *
- * Easy to forget: a version being hashed or absorbed has bytes that will not come back at once; it is
- * no candidate, but when nothing else helps that work is asked to stop (room_waiters). */
+ * Easy to forget: the bytes of a version being hashed or absorbed do not come back at once. When the plan
+ * picks one, nothing is evicted yet: that work is asked to stop, and then all is looked at again. */
 #include "bank/core.h"
 
 #include <assert.h>
@@ -25,7 +25,7 @@
 #include "bank/budget.h"
 #include "bank/evict.h"
 
-enum { SETTLE_STOP_MS = 1000 };
+enum { STOP_WAIT_MS = 1000 };
 
 /* ---- charges ---- */
 
@@ -147,18 +147,38 @@ static bool being_written(const struct version *v)
 	return false;
 }
 
-bool room_droppable(struct bank *b, const struct version *v)
+bool room_droppable(const struct version *v)
 {
-	if (v->state != VERSION_COMMITTED || !v->names || v->readers || v == b->settling || v == b->absorbing)
+	if (v->state != VERSION_COMMITTED || !v->names || v->readers)
 		return false;
 	if (v->pin_until_ms && v->pin_until_ms > core_now_ms())
 		return false;
 	return !being_written(v) && !mapped_by_a_client(v);
 }
 
-bool room_evictable(struct bank *b, const struct version *v)
+bool room_evictable(const struct version *v)
 {
-	return v->names && session_may_evict(v->names->session) && room_droppable(b, v);
+	return v->names && session_may_evict(v->names->session) && room_droppable(v);
+}
+
+/* The last who waits for room lets the workers go on. */
+static void end_waiting(struct bank *b)
+{
+	if (--b->room_waiters)
+		return;
+	b->settle_abort = b->stopping;
+	pthread_cond_broadcast(&b->settle_work);
+}
+
+bool room_stop_work_on(struct bank *b, const struct version *v)
+{
+	if (v != b->settling && v != b->absorbing)
+		return false;
+	b->room_waiters++;
+	b->settle_abort = true;
+	core_wait(b, &b->changed, STOP_WAIT_MS);
+	end_waiting(b);
+	return true;
 }
 
 struct candidates {
@@ -178,7 +198,7 @@ static bool enough(const struct candidates *found, const struct evict_needs *nee
 
 static void add_candidate(struct candidates *found, const struct limits *l, const struct evict_needs *needs, struct version *v, bool idle)
 {
-	struct evict_candidate c = { .last_access = v->last_access_ms, .idle = idle, .owner = v };
+	struct evict_candidate c = { .last_access = v->last_access_ns, .idle = idle, .owner = v };
 
 	c.amount = l->entries ? 1 : version_bytes(v);
 	for (unsigned i = 0; i < needs->count; i++)
@@ -210,15 +230,15 @@ static void collect(struct bank *b, const struct limits *l, const struct evict_n
 	struct version *v;
 
 	DL_FOREACH(b->lru, v) {
-		if (enough(found, needs) || v->last_access_ms > idle_before)
+		if (enough(found, needs) || v->last_access_ns / NS_PER_MS > idle_before)
 			break;
-		if (v->names && v->names->session->touched_ms <= idle_before && room_evictable(b, v))
+		if (v->names && v->names->session->touched_ms <= idle_before && room_evictable(v))
 			add_candidate(found, l, needs, v, true);
 	}
 	DL_FOREACH(b->lru, v) {
 		if (enough(found, needs))
 			break;
-		if (v->names && v->names->session->touched_ms > idle_before && room_evictable(b, v))
+		if (v->names && v->names->session->touched_ms > idle_before && room_evictable(v))
 			add_candidate(found, l, needs, v, false);
 	}
 }
@@ -247,32 +267,27 @@ void room_evict(struct bank *b, struct version *v, const char *reason, bool lack
 	node_unref(b, &v->node);
 }
 
-static void evict_victims(struct bank *b, struct candidates *found, const char *reason)
+/* Returns false, with nothing evicted, when work on one of them had to be stopped first: look again. */
+static bool evict_victims(struct bank *b, struct candidates *found, const char *reason)
 {
+	for (size_t i = 0; i < found->count; i++)
+		if (found->of[i].victim && room_stop_work_on(b, found->of[i].owner))
+			return false;
 	for (size_t i = 0; i < found->count; i++)
 		if (found->of[i].victim)
 			room_evict(b, found->of[i].owner, reason, true);
+	return true;
 }
 
 static int refusal(const struct limits *l, const struct evict_needs *needs, const struct candidates *found, const char **reason)
 {
-	for (unsigned i = needs->count; i-- > 0;)
+	for (unsigned i = 0; i < needs->count; i++)
 		if (found->served[i] < needs->amount[i]) {
 			*reason = l->of[i].reason;
 			return l->of[i].cap.refusal;
 		}
 	*reason = "memory";
 	return -ENOSPC;
-}
-
-/* Some room is promised by work that can be stopped: asks for it and waits. */
-static bool wait_for_workers(struct bank *b)
-{
-	if (!b->settling && !b->absorbing)
-		return false;
-	b->settle_abort = true;
-	core_wait(b, &b->changed, SETTLE_STOP_MS);
-	return true;
 }
 
 static bool needs_of(const struct limits *l, uint64_t more, struct evict_needs *needs)
@@ -307,13 +322,13 @@ static int try_room(struct bank *b, const struct limits *l, uint64_t more, const
 	if (!needs_of(l, more, &needs))
 		return 0;
 	if (b->freeing_bytes && !l->entries) {
-		core_wait(b, &b->room, SETTLE_STOP_MS);
+		core_wait(b, &b->room, STOP_WAIT_MS);
 		return 1;
 	}
 	collect(b, l, &needs, &found);
 	if (evict_plan(found.of, found.count, &needs))
 		evict_victims(b, &found, first_reason(l, &needs));
-	else if (!wait_for_workers(b))
+	else
 		ret = refusal(l, &needs, &found, reason);
 	free(found.of);
 	return ret;
@@ -329,11 +344,7 @@ static int make_room(struct bank *b, limits_fn *limits, const struct session *s,
 		limits(b, s, &l);
 		ret = try_room(b, &l, more, reason);
 	} while (ret > 0);
-	b->room_waiters--;
-	if (!b->room_waiters) {
-		b->settle_abort = b->stopping;
-		pthread_cond_broadcast(&b->settle_work);
-	}
+	end_waiting(b);
 	return ret;
 }
 
@@ -475,17 +486,21 @@ int room_obey(struct bank *b)
 uint64_t room_evict_bytes(struct bank *b, uint64_t bytes, const char *reason)
 {
 	struct limits l = { .count = 1, .of = { { .reason = reason, .subtree = true } } };
-	struct evict_needs needs = { .count = 1, .amount = { bytes } };
-	struct candidates found = { 0 };
+	struct evict_needs needs = { .count = 1 };
 	uint64_t freed = 0;
+	bool done;
 
-	collect(b, &l, &needs, &found);
-	needs.amount[0] = bytes < found.served[0] ? bytes : found.served[0];
-	if (needs.amount[0] && evict_plan(found.of, found.count, &needs)) {
-		for (size_t i = 0; i < found.count; i++)
+	do {
+		struct candidates found = { 0 };
+
+		needs.amount[0] = bytes;
+		collect(b, &l, &needs, &found);
+		if (needs.amount[0] > found.served[0])
+			needs.amount[0] = found.served[0];
+		done = !evict_plan(found.of, found.count, &needs) || evict_victims(b, &found, reason);
+		for (size_t i = 0; done && i < found.count; i++)
 			freed += found.of[i].victim ? found.of[i].amount : 0;
-		evict_victims(b, &found, reason);
-	}
-	free(found.of);
+		free(found.of);
+	} while (!done);
 	return freed;
 }

@@ -123,7 +123,7 @@ static void settle_first(struct bank *b)
 		now_settled(b, v, sha256);
 	else if (ret == -ECANCELED && v->state == VERSION_COMMITTED && v->hash_epoch == epoch)
 		settle_enqueue(b, v);
-	else if (ret)
+	else if (ret && ret != -ECANCELED)
 		core_log(b, LOG_WARNING, "an entry stays lazy: hashing it failed: %s", strerror(-ret));
 	node_unref(b, &v->node);
 	pthread_cond_broadcast(&b->changed);

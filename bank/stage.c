@@ -243,13 +243,13 @@ int bank_make_empty(struct bank *b, uint64_t parent, const char *name, mode_t mo
 }
 
 /* Does the name still stand for `refused`, or did it when that was refused? */
-static bool is_about(const struct name *n, uint64_t refused)
+static bool is_about(const struct bank *b, const struct name *n, uint64_t refused)
 {
 	const struct stage *st;
 
 	if (n->node && n->node->kind != BANK_ENTRY)
 		return false;
-	if ((n->node && n->node->id == refused) || name_stood_for(n, refused))
+	if ((n->node && n->node->id == refused) || name_stood_for(b, n, refused))
 		return true;
 	DL_FOREACH(n->stages, st)
 		if (st->version->node.id == refused || (st->shell && st->shell->node.id == refused))
@@ -271,7 +271,7 @@ int bank_stage_begin(struct bank *b, uint64_t parent, const char *name, uint64_t
 	core_lock(b);
 	s = node_session(b, parent, &ret);
 	n = s ? name_find(b, s, name, &ret) : NULL;
-	if (n && !is_about(n, refused))
+	if (n && !is_about(b, n, refused))
 		ret = -ESTALE;
 	if (ret)
 		discard_file(file);
@@ -392,7 +392,6 @@ static void show_version(struct bank *b, struct stage *st)
 
 	if (old) {
 		version_keep(old);
-		name_remember(n, old->node.id);
 		st->replaced = old;
 	}
 	forget_counted(b, st);
@@ -460,7 +459,6 @@ static void take_back(struct bank *b, struct stage *st)
 	if (n && n->node == &v->node) {
 		struct node *old = name_point(b, n, st->replaced ? &st->replaced->node : NULL);
 
-		name_remember(n, v->node.id);
 		node_unref(b, old);
 		if (!n->node)
 			count_new_name(b, st, n->session);
@@ -861,8 +859,10 @@ static void stage_free(struct bank *b, struct stage *st)
 {
 	struct name *n = st->name;
 
-	if (n)
+	if (n) {
+		name_remember(b, n, st->version->node.id);
 		DL_DELETE(n->stages, st);
+	}
 	forget_counted(b, st);
 	if (st->replaced)
 		stage_make_final(b, st);

@@ -94,7 +94,9 @@ int bank_clear(struct bank *b, uint64_t id, uint64_t *entries, uint64_t *bytes)
 	for (size_t i = 0; !ret && i < ids.count; i++) {
 		struct version *v = node_version(b, ids.of[i]);
 
-		if (!v || !room_droppable(b, v))
+		while (v && room_stop_work_on(b, v))
+			v = node_version(b, ids.of[i]);
+		if (!v || !room_droppable(v))
 			continue;
 		++*entries;
 		*bytes += version_bytes(v);

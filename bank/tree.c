@@ -79,7 +79,6 @@ bool name_drop_if_empty(struct bank *b, struct name *n)
 	n->session->names_count--;
 	n->session->node.mtime = n->session->node.ctime = core_now();
 	node_unref(b, &n->session->node);
-	free(n->former);
 	free(n);
 	return true;
 }
@@ -90,18 +89,19 @@ void name_tell(struct bank *b, const struct name *n)
 		b->hooks.name_changed(b->hooks.ctx, n->session->node.id, name_text(n));
 }
 
-void name_remember(struct name *n, uint64_t id)
+void name_remember(struct bank *b, const struct name *n, uint64_t id)
 {
-	if (!n->former)
-		n->former = calloc(FORMER_IDS, sizeof(*n->former));
-	if (n->former) /* without memory a writer on its way gets ESTALE once */
-		n->former[n->former_at++ % FORMER_IDS] = id;
+	struct former_name *former = &b->former[b->former_at++ % FORMER_NAMES];
+
+	former->id = id;
+	former->parent = n->session->node.id;
+	strcpy(former->name, name_text(n)); /* names are at most BANK_NAME_MAX long */
 }
 
-bool name_stood_for(const struct name *n, uint64_t id)
+bool name_stood_for(const struct bank *b, const struct name *n, uint64_t id)
 {
-	for (unsigned i = 0; n->former && i < FORMER_IDS; i++)
-		if (n->former[i] == id)
+	for (unsigned i = 0; i < FORMER_NAMES; i++)
+		if (b->former[i].id == id && b->former[i].parent == n->session->node.id && !strcmp(b->former[i].name, name_text(n)))
 			return true;
 	return false;
 }
@@ -134,6 +134,7 @@ struct node *name_point(struct bank *b, struct name *n, struct node *node)
 	struct node *old = n->node;
 
 	if (old && old->kind == BANK_ENTRY) {
+		name_remember(b, n, old->id);
 		DL_DELETE(to_version(old)->names, n);
 		version_follow_names(b, to_version(old));
 	}
@@ -200,6 +201,14 @@ int name_path(const struct name *n, char *buf, size_t cap)
 	}
 	len = put_escaped(buf + used, cap - (size_t)used, name_text(n));
 	return len < 0 ? len : used + len;
+}
+
+void name_path_end(const struct name *n, char *buf, size_t cap)
+{
+	static const char cut[] = ".../";
+
+	memcpy(buf, cut, sizeof(cut));
+	put_escaped(buf + sizeof(cut) - 1, cap - sizeof(cut), name_text(n));
 }
 
 int bank_path(struct bank *b, uint64_t id, char *buf, size_t cap)
@@ -546,11 +555,8 @@ static void move_name(struct bank *b, struct name *from, struct name *to)
 		detach_session(b, to_session(replaced));
 	if (node->kind == BANK_SESSION)
 		reparent(to_session(node), to->session, to);
-	if (replaced)
-		name_remember(to, replaced->id);
 	/* Point the new name first: the version must not end in between. */
 	name_let_go(b, name_point(b, to, node));
-	name_remember(from, node->id);
 	name_let_go(b, name_point(b, from, NULL));
 	node->ctime = core_now();
 	name_drop_if_empty(b, from);

@@ -155,9 +155,9 @@ static void drop_idle(struct bank *b)
 	if (!b->cfg.idle_ttl_s)
 		return;
 	DL_FOREACH_SAFE(b->lru, v, next) {
-		if (v->last_access_ms > before)
+		if (v->last_access_ns / NS_PER_MS > before)
 			break;
-		if (room_evictable(b, v))
+		if (v != b->settling && room_evictable(v))
 			room_evict(b, v, "idle_ttl", false);
 	}
 }

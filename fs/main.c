@@ -23,10 +23,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "fs/client.h"
 #include "fs/compat.h"
 #include "fs/daemon.h"
 #include "fs/fs.h"
@@ -313,30 +311,6 @@ static int loop_with_signals(struct program *p)
 	return ret;
 }
 
-static bool is_alive(void *ctx, pid_t tid)
-{
-	(void)ctx;
-	return client_alive(tid);
-}
-
-static void drop_stage(void *ctx, uint64_t stage)
-{
-	struct fs *fs = ctx;
-
-	bank_stage_drop(fs->bank, stage);
-}
-
-/* About once a second, in the notifying thread: writers that never came for their stage. */
-static void on_tick(void *ctx)
-{
-	struct fs *fs = ctx;
-	const struct redirect_upkeep upkeep = {.ctx = fs, .alive = is_alive, .drop = drop_stage};
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	redirect_expire(fs->redirects, (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, &upkeep);
-}
-
 static int run_threads(struct program *p)
 {
 	int ret = bank_start(p->fs.bank);
@@ -345,7 +319,7 @@ static int run_threads(struct program *p)
 		log_line(LOG_ERR, "the bank's threads cannot start: %s", strerror(-ret));
 		return ret;
 	}
-	ret = notify_start(p->fs.notify, on_tick, &p->fs);
+	ret = notify_start(p->fs.notify, ops_tick, &p->fs);
 	if (ret) {
 		log_line(LOG_ERR, "the notifying thread cannot start: %s", strerror(-ret));
 		return ret;

@@ -5,8 +5,12 @@
  * with octal escapes for odd bytes of PLACE. Of several lines for one place the last lies on top.
  *
  * What may be at the place before us: nothing or another kind of mount (an automounter's, a bind mount of
- * a container): we mount on top. A dead kvbankfs (its daemon was killed: stat says ENOTCONN): unmounted.
+ * a container): we mount on top. A dead kvbankfs (its daemon was killed: ENOTCONN): unmounted.
  * Anything else of FUSE, dead or alive: refused, it is somebody's.
+ *
+ * Dead or alive: stat may be answered from attributes that the kernel remembers, so it is told to ask. A
+ * daemon that is being killed right now still has its mount: who asked waits for it, gets ECONNABORTED when
+ * it is gone, and ENOTCONN when asking again.
  *
  * Unmounting by path may hit what others mounted there later, so the device number must be ours.
  *
@@ -32,6 +36,7 @@
 
 #define OWN_TYPE       "fuse.kvbankfs"
 #define TYPE_CAP       64
+#define ABORTED_MAX    5  /* times to ask again */
 #define STALE_MAX      16 /* dead mounts on top of each other */
 #define UNMOUNT_WAIT_S 5
 #define TICK_MS	       20
@@ -175,6 +180,22 @@ int mountpoint_unmount(const struct mountpoint *m)
 
 /* ---- before and after the mount ---- */
 
+/* The kind of what is there, from its daemon and not from what the kernel remembers of it. */
+static int look(const char *path, mode_t *mode)
+{
+	struct statx st;
+	int ret = 0;
+
+	for (int i = 0; i < ABORTED_MAX; i++) {
+		ret = statx(AT_FDCWD, path, AT_STATX_FORCE_SYNC, STATX_TYPE, &st) ? -errno : 0;
+		if (ret != -ECONNABORTED)
+			break;
+	}
+	if (!ret)
+		*mode = st.stx_mode;
+	return ret;
+}
+
 static int resolve_parent(const char *given, char path[PATH_MAX])
 {
 	char copy[PATH_MAX], parent[PATH_MAX], *slash;
@@ -200,13 +221,15 @@ static int resolve_parent(const char *given, char path[PATH_MAX])
 int mountpoint_resolve(const char *given, struct mountpoint *m, char *message, size_t cap)
 {
 	struct text t = text_over(message, cap);
-	struct stat st;
+	mode_t mode = S_IFDIR;
 	int ret = 0;
 
 	m->mounted = false;
-	if (!realpath(given, m->path))
-		ret = errno == ENOTCONN ? resolve_parent(given, m->path) : -errno;
-	if (!ret && !stat(m->path, &st) && !S_ISDIR(st.st_mode))
+	if (look(given, &mode) == -ENOTCONN)
+		ret = resolve_parent(given, m->path);
+	else if (!realpath(given, m->path))
+		ret = -errno;
+	else if (!S_ISDIR(mode))
 		ret = -ENOTDIR;
 	if (ret)
 		text_add(&t, "mount point %s: %s; expected a directory", given, strerror(-ret));
@@ -230,8 +253,8 @@ static int refuse(const struct mountpoint *m, int error, const char *what, char 
 static int clear_fuse(const struct mountpoint *m, const struct top *top, char *message, size_t cap)
 {
 	struct text t = text_over(message, cap);
-	struct stat st;
-	bool dead = stat(m->path, &st) && errno == ENOTCONN;
+	mode_t mode;
+	bool dead = look(m->path, &mode) == -ENOTCONN;
 	int ret;
 
 	if (!dead && !strcmp(top->type, OWN_TYPE))
@@ -251,13 +274,14 @@ static int clear_fuse(const struct mountpoint *m, const struct top *top, char *m
 static int check_directory(const struct mountpoint *m, char *message, size_t cap)
 {
 	struct text t = text_over(message, cap);
-	struct stat st;
+	mode_t mode = 0;
+	int ret = look(m->path, &mode);
 
-	if (stat(m->path, &st)) {
-		text_add(&t, "mount point %s: %s; expected a directory", m->path, strerror(errno));
-		return -errno;
-	}
-	return S_ISDIR(st.st_mode) ? 0 : refuse(m, -ENOTDIR, "is not a directory", message, cap);
+	if (!ret && !S_ISDIR(mode))
+		ret = -ENOTDIR;
+	if (ret)
+		text_add(&t, "mount point %s: %s; expected a directory", m->path, strerror(-ret));
+	return ret;
 }
 
 int mountpoint_prepare(const struct mountpoint *m, char *message, size_t cap)

@@ -28,7 +28,7 @@ struct item {
 struct notify {
 	struct fuse_session *session;
 	pthread_mutex_t lock; /* a leaf */
-	pthread_cond_t work;
+	pthread_cond_t work, idle;
 	struct item *queue;
 	bool busy; /* an item is being sent */
 	bool stopping, started;
@@ -49,6 +49,7 @@ int notify_new(struct fuse_session *session, struct notify **out)
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&n->work, &monotonic);
+	pthread_cond_init(&n->idle, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	*out = n;
 	return 0;
@@ -113,6 +114,14 @@ void notify_then_reply(struct notify *n, fuse_req_t req, int error)
 	}
 }
 
+void notify_wait(struct notify *n)
+{
+	pthread_mutex_lock(&n->lock);
+	while ((n->queue || n->busy) && n->started && !n->stopping)
+		pthread_cond_wait(&n->idle, &n->lock);
+	pthread_mutex_unlock(&n->lock);
+}
+
 /* Errors mean that the kernel had nothing cached. */
 static void send_item(struct notify *n, const struct item *item)
 {
@@ -162,7 +171,10 @@ static void *notify_main(void *arg)
 			n->tick(n->ctx);
 		pthread_mutex_lock(&n->lock);
 		n->busy = false;
+		if (!n->queue)
+			pthread_cond_broadcast(&n->idle);
 	}
+	pthread_cond_broadcast(&n->idle);
 	pthread_mutex_unlock(&n->lock);
 	return NULL;
 }
@@ -202,6 +214,7 @@ void notify_free(struct notify *n)
 	if (!n)
 		return;
 	pthread_cond_destroy(&n->work);
+	pthread_cond_destroy(&n->idle);
 	pthread_mutex_destroy(&n->lock);
 	free(n);
 }

@@ -223,21 +223,35 @@ void op_open(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 
 /* ---- reading ---- */
 
+static pthread_key_t buffer_key;
+static pthread_once_t buffer_once = PTHREAD_ONCE_INIT;
+
+struct buffer {
+	size_t cap;
+	char bytes[];
+};
+
+static void make_buffer_key(void)
+{
+	pthread_key_create(&buffer_key, free);
+}
+
 /* One buffer a thread: a fresh megabyte for every request would be mapped and zeroed each time. */
 static char *thread_buffer(size_t len)
 {
-	static _Thread_local char *buffer;
-	static _Thread_local size_t cap;
-	char *more;
+	struct buffer *buffer;
 
-	if (len <= cap)
-		return buffer;
-	more = realloc(buffer, len);
-	if (!more)
+	pthread_once(&buffer_once, make_buffer_key);
+	buffer = pthread_getspecific(buffer_key);
+	if (buffer && buffer->cap >= len)
+		return buffer->bytes;
+	free(buffer);
+	buffer = malloc(sizeof(*buffer) + len);
+	pthread_setspecific(buffer_key, buffer);
+	if (!buffer)
 		return NULL;
-	buffer = more;
-	cap = len;
-	return buffer;
+	buffer->cap = len;
+	return buffer->bytes;
 }
 
 struct waiting_read {
@@ -253,6 +267,7 @@ static void *finish_waiting_read(void *arg)
 	char *buf = malloc(w->len);
 	ssize_t n = buf ? control_read(w->control, buf, w->len, w->off) : -ENOMEM;
 
+	notify_wait(request_fs(w->req)->notify);
 	if (n < 0)
 		request_reply(w->req, (int)n);
 	else
@@ -284,6 +299,7 @@ static int read_on_a_thread(fuse_req_t req, struct control_file *control, size_t
 
 void op_read(fuse_req_t req, fuse_ino_t id, size_t len, off_t off, struct fuse_file_info *fi)
 {
+	struct fs *fs = request_fs(req);
 	struct file *f = file_of(fi);
 	char *buf = thread_buffer(len);
 	ssize_t n = -ENOMEM;
@@ -299,6 +315,7 @@ void op_read(fuse_req_t req, fuse_ino_t id, size_t len, off_t off, struct fuse_f
 		n = bank_read(f->reader, buf, len, (uint64_t)off);
 	} else if (buf) {
 		n = control_read(f->control, buf, len, off);
+		notify_wait(fs->notify); /* what a command evicted is gone for everybody */
 	}
 	if (n < 0)
 		request_reply(req, (int)n);
@@ -331,6 +348,7 @@ void op_write(fuse_req_t req, fuse_ino_t id, const char *buf, size_t len, off_t 
 	if (f->control) {
 		n = control_write(f->control, buf, len);
 		ret = n < 0 ? (int)n : 0;
+		notify_wait(request_fs(req)->notify); /* what it evicted is gone for everybody */
 	} else if (f->writer) {
 		ret = bank_write(f->writer, buf, len, (uint64_t)off, writing_process(f, fuse_req_ctx(req)->pid));
 	} else {

@@ -38,7 +38,7 @@ static int make_redirected_stage(struct fs *fs, fuse_req_t req, uint64_t start, 
 	int ret = bank_stage_begin(fs->bank, parent, name, r->refused, r->flags, &who, &stage);
 
 	if (ret)
-		return ret == -ESTALE || ret == -ENOENT ? 0 : ret; /* another name, or gone: as it was found */
+		return ret == -ESTALE ? 0 : ret; /* another name: as it was found */
 	if (redirect_bind(fs->redirects, fuse_req_ctx(req)->pid, start, stage.id, parent, name)) {
 		bank_stage_drop(fs->bank, stage.id);
 		bank_forget(fs->bank, stage.id, 1);
@@ -123,7 +123,9 @@ void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		if (ret)
 			bank_forget(fs->bank, st.id, 1);
 	}
-	if (ret)
+	if (ret == -ENOENT)
+		reply_absent(req); /* gone since: a creating open makes it anew */
+	else if (ret)
 		request_reply(req, ret);
 	else
 		request_reply_entry(req, &st);

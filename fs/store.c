@@ -24,11 +24,14 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fs/text.h"
 
-#define LOCK_NAME "lock"
+#define LOCK_NAME    "lock"
+#define LOCK_TRIES   50 /* half a second: somebody waits for the refusal */
+#define LOCK_TICK_MS 10
 
 /* What is being opened, and where the one line goes. */
 struct opening {
@@ -150,13 +153,19 @@ static int open_lock(struct opening *o, int dir_fd, int *lock_fd)
 	return 0;
 }
 
+/* A daemon that was just killed may need a moment to be gone. */
 static int take_lock(struct opening *o, int fd)
 {
-	if (!flock(fd, LOCK_EX | LOCK_NB))
-		return 0;
-	if (errno == EWOULDBLOCK)
-		return refuse(o, -EWOULDBLOCK, "another kvbankfs uses it; unmount that one first");
-	return refuse_errno(o, -errno, "cannot be locked");
+	const struct timespec tick = {.tv_nsec = LOCK_TICK_MS * 1000000L};
+
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		if (!flock(fd, LOCK_EX | LOCK_NB))
+			return 0;
+		if (errno != EWOULDBLOCK)
+			return refuse_errno(o, -errno, "cannot be locked");
+		nanosleep(&tick, NULL);
+	}
+	return refuse(o, -EWOULDBLOCK, "another kvbankfs uses it; unmount that one first");
 }
 
 static bool same_file(int dir_fd, const char *path, int fd)
