@@ -296,12 +296,20 @@ int bank_session_evict(struct bank *b, uint64_t id, bool may_evict)
 int bank_session_ram_max(struct bank *b, uint64_t id, uint64_t bytes)
 {
 	struct session *s;
+	uint64_t old;
 	int ret = 0;
 
 	core_lock(b);
 	s = node_session(b, id, &ret);
-	if (s)
+	if (s) {
+		old = s->ram_max;
 		s->ram_max = bytes;
+		node_ref(&s->node);
+		ret = room_obey_session(b, s) ? -EBUSY : 0;
+		if (ret)
+			s->ram_max = old;
+		node_unref(b, &s->node);
+	}
 	core_unlock(b);
 	return ret;
 }

@@ -273,7 +273,8 @@ ssize_t bank_xattr_list(struct bank *b, uint64_t id, char *buf, size_t cap);
 int bank_xattr_remove(struct bank *b, uint64_t id, const char *name);
 /* Seconds from now, -1 forever, 0 unpins. Entries only. */
 int bank_pin(struct bank *b, uint64_t id, int64_t seconds);
-/* Sessions: refuse rather than evict; a cap of the subtree (0 none). -ENOTDIR. */
+/* Sessions: refuse rather than evict; a cap of the subtree (0 none), below which is evicted at once,
+ * -EBUSY when that cannot be. -ENOTDIR. */
 int bank_session_evict(struct bank *b, uint64_t id, bool may_evict);
 int bank_session_ram_max(struct bank *b, uint64_t id, uint64_t bytes);
 /* The identity fields (DESIGN: identity): names without prefix, NULL-terminated list. */

@@ -281,8 +281,9 @@ int room_for_entry(struct bank *b, struct session *s, const char **reason);
  * not now; it has evicted for it if it could. */
 int room_take_spare(struct bank *b, uint64_t bytes);
 void room_return_spare(struct bank *b, uint64_t bytes);
-/* Evicts until no cap of b->cfg is exceeded; -EBUSY when it cannot. */
+/* Evicts until no cap of b->cfg is exceeded, or none of one session; -ENOSPC, -EDQUOT when it cannot. */
 int room_obey(struct bank *b);
+int room_obey_session(struct bank *b, const struct session *s);
 /* Evicts at least `bytes` if it can; returns what it evicted. */
 uint64_t room_evict_bytes(struct bank *b, uint64_t bytes, const char *reason);
 /* Committed, and neither pinned, open, mapped nor being written. */
@@ -314,7 +315,9 @@ void *settle_main(void *bank);
 
 /* ---- upkeep.c ---- */
 void upkeep_want(struct bank *b);
+/* A committed overlay, to be folded into its base; and no longer. */
 void upkeep_overlay(struct bank *b, struct version *v);
+void upkeep_no_overlay(struct bank *b, struct version *v);
 void *upkeep_main(void *bank);
 void upkeep_once(struct bank *b);
 

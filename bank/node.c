@@ -125,8 +125,7 @@ void bank_forget(struct bank *b, uint64_t id, uint64_t count)
 	core_lock(b);
 	n = node_find(b, id);
 	if (n) {
-		assert(n->holds >= count);
-		n->holds -= count;
+		n->holds -= count < n->holds ? count : n->holds; /* the count is not ours to trust */
 		node_free_if_unused(b, n);
 	}
 	core_unlock(b);
@@ -206,9 +205,7 @@ static void unlist(struct bank *b, struct version *v)
 	if (v->listed)
 		DL_DELETE(b->lru, v);
 	v->listed = false;
-	if (v->overlay_listed)
-		DL_DELETE2(b->overlays, v, overlay_prev, overlay_next);
-	v->overlay_listed = false;
+	upkeep_no_overlay(b, v);
 	settle_cancel(b, v);
 }
 

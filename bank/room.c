@@ -448,7 +448,7 @@ void room_return_spare(struct bank *b, uint64_t bytes)
 	pthread_cond_broadcast(&b->room);
 }
 
-static int obey_session(struct bank *b, const struct session *s)
+int room_obey_session(struct bank *b, const struct session *s)
 {
 	const char *reason;
 	int ret = make_room(b, limits_for_entries, s, 0, &reason);
@@ -476,7 +476,7 @@ int room_obey(struct bank *b)
 		if (!s)
 			continue;
 		node_ref(&s->node);
-		ret = obey_session(b, s);
+		ret = room_obey_session(b, s);
 		node_unref(b, &s->node);
 	}
 	free(ids);

@@ -635,6 +635,7 @@ static void end_change(struct bank_writer *w, struct content *c, int ret, uint64
 		poison(b, st, ret, "tier_error");
 	else
 		st->written = true;
+	st->version->mtime_set = false; /* times set before this write are history */
 	st->closing = false;
 	remember_writer(st, pid);
 	b->count.written_bytes += ret ? 0 : bytes;

@@ -30,7 +30,17 @@ void upkeep_overlay(struct bank *b, struct version *v)
 		return;
 	DL_APPEND2(b->overlays, v, overlay_prev, overlay_next);
 	v->overlay_listed = true;
+	b->count.overlay_entries++;
 	upkeep_want(b);
+}
+
+void upkeep_no_overlay(struct bank *b, struct version *v)
+{
+	if (!v->overlay_listed)
+		return;
+	DL_DELETE2(b->overlays, v, overlay_prev, overlay_next);
+	v->overlay_listed = false;
+	b->count.overlay_entries--;
 }
 
 /* ---- zombies ---- */
@@ -84,10 +94,8 @@ static void become_base(struct bank *b, struct version *v, struct content *top)
 	content_ref(top->base);
 	content_unref(b, top);
 	room_set_payer(b, v->content->file, top->file->payer);
-	if (v->overlay_listed && content_is_plain(v->content)) {
-		DL_DELETE2(b->overlays, v, overlay_prev, overlay_next);
-		v->overlay_listed = false;
-	}
+	if (content_is_plain(v->content))
+		upkeep_no_overlay(b, v);
 }
 
 /* Lock held, let go of while bytes move. Returns whether it went on. */

@@ -477,11 +477,9 @@ void op_flush(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 
 void op_release(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 {
-	struct fs *fs = request_fs(req);
-
 	(void)id;
-	file_close(fs, file_of(fi));
-	notify_then_reply(fs->notify, req, 0);
+	file_close(request_fs(req), file_of(fi));
+	request_reply(req, 0);
 }
 
 /* Commits. Until there is an SSD tier nothing can be more durable than RAM: that is an event each
