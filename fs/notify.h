@@ -28,11 +28,12 @@ void notify_free(struct notify *n);
 void notify_name(struct notify *n, uint64_t parent, const char *name);
 /* Attributes changed, bytes did not. */
 void notify_attr(struct notify *n, uint64_t id);
-/* Waits until all that was enqueued before is sent. Not while the kernel holds a directory's lock for the
- * request at hand (create, rename, unlink, ...): it would wait for itself. */
+/* Waits until all that was enqueued before is sent. Not while the kernel holds a lock for the request at
+ * hand that a rename could wait for, of a directory (create, rename, unlink) or an entry (fsync, setattr):
+ * it would wait for itself. */
 void notify_wait(struct notify *n);
 /* Answers a request once everything enqueued before was sent: whoever waits for it sees the change.
- * At once when nothing is queued. Consumes req. */
+ * At once when nothing is queued. Only for requests without such a lock, as FLUSH. Consumes req. */
 void notify_then_reply(struct notify *n, fuse_req_t req, int error);
 
 #endif

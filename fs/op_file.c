@@ -497,5 +497,7 @@ void op_fsync(fuse_req_t req, fuse_ino_t id, int datasync, struct fuse_file_info
 		ret = bank_fsync(f->writer);
 	if (!f->control && !bank_name_of(fs->bank, id, &parent, name))
 		bank_event(fs->bank, "fsync", ret ? "refused" : "ram_only", 0, parent, name);
-	notify_then_reply(fs->notify, req, -ret);
+	/* Not through the queue: the kernel holds the file's lock meanwhile, a rename that waits for that
+	 * holds the directory's, and the notifying thread waits for the directory's. */
+	request_reply(req, ret);
 }

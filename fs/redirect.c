@@ -241,6 +241,21 @@ bool redirect_end(struct redirects *redirects, pid_t tid, uint64_t stage)
 	return ended;
 }
 
+uint64_t redirect_abandon(struct redirects *redirects, pid_t tid)
+{
+	struct way *way;
+	uint64_t stage = 0;
+
+	if (!redirects->count)
+		return 0;
+	pthread_mutex_lock(&redirects->lock);
+	way = way_of_tid_locked(redirects, tid);
+	if (way)
+		stage = way_end_locked(redirects, way);
+	pthread_mutex_unlock(&redirects->lock);
+	return stage;
+}
+
 /* What the upkeep takes out of the table to ask about, without the lock. */
 struct suspect {
 	pid_t tid;
@@ -263,7 +278,7 @@ static void suspect_collect(const void *node, VISIT visit, void *arg)
 
 	if (visit != postorder && visit != leaf)
 		return;
-	if (suspects->now_ms - way->since_ms < REDIRECT_GRACE_MS || suspects->count == suspects->room)
+	if (suspects->count == suspects->room)
 		return;
 	suspects->list[suspects->count++] = (struct suspect){
 		.tid = way->tid,
@@ -273,7 +288,7 @@ static void suspect_collect(const void *node, VISIT visit, void *arg)
 	};
 }
 
-/* Lists what is old enough to be looked at. Without memory: nothing this time. */
+/* Lists all ways. Without memory: nothing this time. */
 static void suspects_collect(struct redirects *redirects, struct suspects *suspects)
 {
 	pthread_mutex_lock(&redirects->lock);

@@ -16,6 +16,7 @@
  *				-> REDIRECT_STAGE	answer out->stage
  *		with entry and attribute timeout 0 for a stage
  *	OPEN or SETATTR of a stage, whatever it will answer: redirect_end
+ *	FLUSH: redirect_abandon
  *	every second or so: redirect_expire
  *
  * No call waits, none calls back with the lock held. Times: monotonic milliseconds, given by the caller.
@@ -30,9 +31,8 @@
 
 #include "bank/bank.h"
 
-#define REDIRECTS_MAX	  65536u /* threads under way at one time */
-#define REDIRECT_LIFE_MS  10000	 /* a redirect ends after this, whatever became of its thread */
-#define REDIRECT_GRACE_MS 1000	 /* a younger one is not asked whether its thread lives */
+#define REDIRECTS_MAX	 65536u /* threads under way at one time */
+#define REDIRECT_LIFE_MS 10000	/* a redirect ends after this, whatever became of its thread */
 
 struct redirects;
 
@@ -76,14 +76,18 @@ int redirect_bind(struct redirects *redirects, pid_t tid, uint64_t start, uint64
  * whether it did. */
 bool redirect_end(struct redirects *redirects, pid_t tid, uint64_t stage);
 
+/* A thread that closes a file is on no way any more: ends its redirect, if it has one (killed in the
+ * middle of an open, it closes all its files). Returns the stage for the caller to drop, else 0. */
+uint64_t redirect_abandon(struct redirects *redirects, pid_t tid);
+
 /* What redirect_expire asks and tells. Both are called without the lock, `ctx` is handed through. */
 struct redirect_upkeep {
 	void *ctx;
 	bool (*alive)(void *ctx, pid_t tid);
 	void (*drop)(void *ctx, uint64_t stage); /* nobody will open it any more */
 };
-/* Ends what is older than REDIRECT_LIFE_MS, and after REDIRECT_GRACE_MS what belongs to a thread that
- * is gone. Returns how many ended. One caller at a time. */
+/* Ends what is older than REDIRECT_LIFE_MS and what belongs to a thread that is gone. Returns how many
+ * ended. One caller at a time. */
 unsigned redirect_expire(struct redirects *redirects, int64_t now_ms, const struct redirect_upkeep *upkeep);
 
 #endif
