@@ -159,6 +159,7 @@ static int make_root(struct bank *b)
 		return -ENOMEM;
 	b->next_id = BANK_ROOT;
 	node_add(b, &b->root->node, BANK_SESSION, (mode_t)b->cfg.root_mode, &who);
+	b->next_id = FIRST_ID;
 	b->root->node.refs = 1;
 	return 0;
 }

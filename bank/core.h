@@ -35,6 +35,9 @@
 #include "bank/ram.h"
 
 #define FORMER_NAMES 1024u /* names that ids had a moment ago, for writers on their way to a stage */
+/* Ids are inode numbers. They begin far above those of other file systems, because a process is known to
+ * have a stage open by nothing but the number (/proc/PID/fdinfo). Below 2^53, so that every tool can. */
+#define FIRST_ID (UINT64_C(1) << 40)
 #define STAGE_WRITERS 8u /* processes remembered as writers of one stage */
 #define KEY_MAX (sizeof(uint64_t) + BANK_NAME_MAX)
 #define LOOKUP_WAIT_MS 10
@@ -106,7 +109,8 @@ enum version_state { VERSION_STAGED, VERSION_COMMITTED, VERSION_ENDED };
 struct version {
 	struct node node;
 	enum version_state state;
-	struct content *content; /* reference; NULL once ended */
+	struct content *content; /* reference; NULL once ended and closed everywhere */
+	uint64_t last_size_bytes; /* then: who walked to it a moment before still asks */
 	struct name *names;	 /* oldest first; the oldest one's session is charged */
 	struct stage *stage;	 /* that writes it, or committed it and has not ended */
 	struct session *counted; /* in whose entries it counts, NULL in none; a node reference */

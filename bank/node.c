@@ -99,7 +99,7 @@ static uint64_t shown_size(const struct version *v)
 
 	if (v->stage && v->stage->version != v && !v->readers)
 		c = v->stage->version->content;
-	return c ? c->size_bytes : 0;
+	return c ? c->size_bytes : v->last_size_bytes;
 }
 
 void node_stat(const struct node *n, struct bank_stat *out)
@@ -228,6 +228,7 @@ void version_drop_content(struct bank *b, struct version *v)
 {
 	if (v->state != VERSION_ENDED || v->readers || !v->content)
 		return;
+	v->last_size_bytes = v->content->size_bytes;
 	content_unref(b, v->content);
 	v->content = NULL;
 }
