@@ -187,6 +187,7 @@ int bank_open(const struct bank_config *cfg, const struct bank_hooks *hooks, str
 	ret = ram_open(cfg->ram_bytes, cfg->want_memfd, &b->ram);
 	if (ret)
 		goto free_events;
+	b->files_max = ram_files_max(b->ram);
 	ret = make_root(b);
 	if (ret)
 		goto close_ram;

@@ -170,6 +170,7 @@ struct bank {
 	struct bank_config cfg;
 	struct bank_hooks hooks;
 	struct ram *ram;
+	uint64_t files_max; /* ram_files_max */
 	struct events *events;
 	struct session *root;
 	struct node *nodes; /* by id */

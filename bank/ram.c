@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
@@ -31,7 +32,7 @@ struct ram {
 	_Atomic uint64_t next_number;
 };
 
-enum { NUMBER_TEXT = 24 };
+enum { NUMBER_TEXT = 24, OTHER_DESCRIPTORS = 512 };
 
 static int set_option(int fs_fd, const char *key, const char *value)
 {
@@ -95,6 +96,15 @@ void ram_close(struct ram *r)
 bool ram_is_tmpfs(const struct ram *r)
 {
 	return r->mount_fd >= 0;
+}
+
+uint64_t ram_files_max(const struct ram *r)
+{
+	struct rlimit limit;
+
+	if (r->mount_fd >= 0 || getrlimit(RLIMIT_NOFILE, &limit))
+		return 0;
+	return limit.rlim_cur > 2 * OTHER_DESCRIPTORS ? limit.rlim_cur - OTHER_DESCRIPTORS : limit.rlim_cur / 2 + 1;
 }
 
 int ram_resize(struct ram *r, uint64_t size_bytes)

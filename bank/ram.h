@@ -33,6 +33,8 @@ struct ram_file {
 int ram_open(uint64_t size_bytes, bool want_memfd, struct ram **out);
 void ram_close(struct ram *r);
 bool ram_is_tmpfs(const struct ram *r);
+/* How many files it can have: memfds take a descriptor each. 0: no bound. */
+uint64_t ram_files_max(const struct ram *r);
 /* Moves the tmpfs's hard bound. -EINVAL below what it holds. memfds: nothing to do. */
 int ram_resize(struct ram *r, uint64_t size_bytes);
 /* What the tmpfs holds now by its own account; 0 for memfds. */

@@ -111,6 +111,7 @@ static void limits_for_entries(const struct bank *b, const struct session *s, st
 {
 	*l = (struct limits){ .entries = true };
 	add_limit(l, b->cfg.entries_max, b->count.entries, -ENOSPC, NULL, true, "entries");
+	add_limit(l, b->files_max, b->count.entries + b->stages, -ENOSPC, NULL, true, "descriptors");
 	if (s)
 		add_limit(l, b->cfg.session_entries_max, s->entries, -EDQUOT, s, false, "session_entries");
 }
