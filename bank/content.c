@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SLOTS_LEAST = 256 };
+
 static uint64_t blocks_of(uint64_t bytes)
 {
 	return bytes / CONTENT_BLOCK + (bytes % CONTENT_BLOCK != 0);
@@ -58,7 +60,7 @@ void content_free(struct content *c)
 /* 1 + place of a block in the file, 0 when it is not changed. */
 static uint32_t slot_of(const struct content *c, uint64_t block)
 {
-	return block < c->slots_cap ? c->slot[block] : 0;
+	return block >= c->slot_first && block - c->slot_first < c->slots_cap ? c->slot[block - c->slot_first] : 0;
 }
 
 /* ---- what it may hold ---- */
@@ -175,27 +177,34 @@ ssize_t content_read(struct content *c, void *buf, size_t len, uint64_t off)
 
 /* ---- writing ---- */
 
-static int cover_block(struct content *c, uint64_t block)
+/* Makes slot[] cover blocks first..last; at least doubles it when it grows. */
+static int cover_blocks(struct content *c, uint64_t first, uint64_t last)
 {
-	size_t cap = c->slots_cap ? c->slots_cap : 256;
+	uint64_t begin = c->slots_cap ? smaller(first, c->slot_first) : first;
+	uint64_t end = larger(last + 1, c->slot_first + c->slots_cap);
 	uint32_t *slot;
 
-	if (block < c->slots_cap)
+	if (c->slots_cap && begin == c->slot_first && end == c->slot_first + c->slots_cap)
 		return 0;
-	while (cap <= block)
-		cap *= 2;
-	slot = realloc(c->slot, cap * sizeof(*slot));
+	if (begin < c->slot_first) /* downwards: room for more of that */
+		begin -= smaller(begin, c->slots_cap);
+	if (last >= c->slot_first + c->slots_cap)
+		end += c->slots_cap + SLOTS_LEAST;
+	slot = calloc(end - begin, sizeof(*slot));
 	if (!slot)
 		return -ENOMEM;
-	memset(slot + c->slots_cap, 0, (cap - c->slots_cap) * sizeof(*slot));
+	if (c->slots_cap)
+		memcpy(slot + (c->slot_first - begin), c->slot, c->slots_cap * sizeof(*slot));
+	free(c->slot);
 	c->slot = slot;
-	c->slots_cap = cap;
+	c->slot_first = begin;
+	c->slots_cap = end - begin;
 	return 0;
 }
 
 static void take_slot(struct content *c, uint64_t block)
 {
-	c->slot[block] = ++c->slots_made;
+	c->slot[block - c->slot_first] = ++c->slots_made;
 	c->tail_slots += block >= blocks_of(c->base_bytes);
 }
 
@@ -236,7 +245,7 @@ static int write_whole(struct content *c, const char *buf, size_t len, uint64_t 
 
 static int overlay_write(struct content *c, const char *buf, size_t len, uint64_t off)
 {
-	int ret = cover_block(c, (off + len - 1) / CONTENT_BLOCK);
+	int ret = cover_blocks(c, off / CONTENT_BLOCK, (off + len - 1) / CONTENT_BLOCK);
 
 	while (len && !ret) {
 		size_t part = (size_t)smaller(len, CONTENT_BLOCK - off % CONTENT_BLOCK), done = part;
@@ -273,9 +282,11 @@ int content_write(struct content *c, const void *buf, size_t len, uint64_t off)
  * overlay is absorbed: cutting a stage short is rare. */
 static void drop_slots(struct content *c, uint64_t size_bytes)
 {
-	for (uint64_t block = blocks_of(size_bytes); block < c->slots_cap; block++) {
-		c->tail_slots -= c->slot[block] && block >= blocks_of(c->base_bytes);
-		c->slot[block] = 0;
+	uint64_t end = c->slot_first + c->slots_cap;
+
+	for (uint64_t block = larger(blocks_of(size_bytes), c->slot_first); block < end; block++) {
+		c->tail_slots -= slot_of(c, block) && block >= blocks_of(c->base_bytes);
+		c->slot[block - c->slot_first] = 0;
 	}
 }
 
@@ -356,7 +367,8 @@ static int punch_run(struct content *c, uint64_t place, size_t run)
 static int absorb_run(struct content *c, uint64_t block, char *buf, size_t max_bytes, size_t *moved)
 {
 	uint64_t off = block * CONTENT_BLOCK, place = place_of(c, off);
-	size_t run = run_length(c, off, (size_t)smaller(max_bytes, (c->slots_cap - block) * CONTENT_BLOCK));
+	uint64_t left = c->slot_first + c->slots_cap - block;
+	size_t run = run_length(c, off, (size_t)smaller(max_bytes, left * CONTENT_BLOCK));
 	size_t shown = (size_t)smaller(run, c->size_bytes - off);
 	int ret = ram_file_read(c->file, buf, shown, place);
 
@@ -366,9 +378,9 @@ static int absorb_run(struct content *c, uint64_t block, char *buf, size_t max_b
 		return ret;
 	for (uint64_t i = block; i < block + run / CONTENT_BLOCK; i++) {
 		c->tail_slots -= i >= blocks_of(c->base_bytes);
-		c->slot[i] = 0;
+		c->slot[i - c->slot_first] = 0;
 	}
-	c->absorb_next = block + run / CONTENT_BLOCK;
+	c->absorb_next += run / CONTENT_BLOCK;
 	*moved = run;
 	return punch_run(c, place, run);
 }
@@ -387,12 +399,12 @@ static int absorb_some(struct content *c, char *buf, size_t max_bytes)
 			continue;
 		}
 		moved = 0;
-		ret = absorb_run(c, c->absorb_next, buf, max_bytes, &moved);
+		ret = absorb_run(c, c->slot_first + c->absorb_next, buf, max_bytes, &moved);
 		if (!moved)
 			break;
 		max_bytes -= moved;
 		/* What lies between the old base and this run is in the base now: zeros. */
-		end = smaller(c->absorb_next * CONTENT_BLOCK, c->size_bytes);
+		end = smaller((c->slot_first + c->absorb_next) * CONTENT_BLOCK, c->size_bytes);
 		c->base_bytes = larger(c->base_bytes, end);
 		assert(c->base->size_bytes >= c->base_bytes);
 	}

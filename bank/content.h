@@ -44,11 +44,12 @@ struct content {
 	struct content *base;	 /* NULL: plain; owned reference */
 	uint64_t base_bytes;
 	uint32_t *slot;
-	size_t slots_cap;      /* blocks that slot[] covers */
+	uint64_t slot_first;   /* block of slot[0]: an append needs no table for what is before it */
+	size_t slots_cap;      /* blocks that slot[] covers, from there */
 	uint32_t slots_made;   /* places used in file */
 	uint32_t slots_given_back; /* of these, punched out again */
 	uint32_t tail_slots;   /* live slots of blocks wholly at or beyond base_bytes */
-	size_t absorb_next;    /* blocks before it have been absorbed */
+	size_t absorb_next;    /* elements of slot[] before it have been absorbed */
 	uint32_t slots_punched; /* the places below are all given back */
 	struct content *next_dead; /* bank's list of content to give back */
 };

@@ -19,6 +19,7 @@ struct fuse_session;
 struct redirects;
 struct notify;
 struct iomode;
+struct late;
 
 struct fs {
 	struct bank *bank;
@@ -26,6 +27,7 @@ struct fs {
 	struct options *options;    /* effective values; see options.h for its lock */
 	struct redirects *redirects; /* writers on their way to a stage: redirect.h */
 	struct notify *notify;	    /* the thread that tells the kernel: notify.h */
+	struct late *late;	    /* readers on their second walk: late.h */
 	struct iomode *iomode;	    /* passthrough or page cache, per open inode: iomode.h */
 	_Atomic bool passthrough;   /* negotiated, permitted and not switched off; known from the first open on */
 };

@@ -29,6 +29,7 @@
 #include "fs/daemon.h"
 #include "fs/fs.h"
 #include "fs/iomode.h"
+#include "fs/late.h"
 #include "fs/log.h"
 #include "fs/mountpoint.h"
 #include "fs/notify.h"
@@ -343,7 +344,8 @@ static int serve(struct program *p)
 	ret = -ENOMEM;
 	fs->redirects = redirects_new();
 	fs->iomode = iomode_new(fs->session);
-	if (!fs->redirects || !fs->iomode)
+	fs->late = late_new();
+	if (!fs->redirects || !fs->iomode || !fs->late)
 		goto no_memory;
 	return run_threads(p);
 no_memory:
@@ -356,6 +358,7 @@ static void close_fs(struct program *p)
 {
 	unmount_it(p);
 	iomode_free(p->fs.iomode);
+	late_free(p->fs.late);
 	redirects_free(p->fs.redirects);
 }
 

@@ -20,6 +20,7 @@
 #include "fs/client.h"
 #include "fs/control.h"
 #include "fs/iomode.h"
+#include "fs/late.h"
 #include "fs/log.h"
 #include "fs/notify.h"
 #include "fs/redirect.h"
@@ -171,17 +172,32 @@ static void open_writer(fuse_req_t req, uint64_t id, struct fuse_file_info *fi)
 }
 
 
-static int open_version(struct fs *fs, fuse_req_t req, struct file *f, struct fuse_file_info *fi)
+/* Opens the version, or the caller's own stage; what was replaced since it was looked up is -ESTALE once. */
+static int pin_version(struct fs *fs, fuse_req_t req, struct file *f)
 {
+	pid_t tid = fuse_req_ctx(req)->pid;
 	struct bank_stage_info stage = { .id = f->id };
 	struct bank_stat st;
 	bool own;
-	int ret = bank_getattr(fs->bank, f->id, &st);
+	int ret;
 
-	if (ret)
-		return ret;
-	own = st.stage && request_owns_stage(client_process(fuse_req_ctx(req)->pid), &stage);
-	ret = bank_read_open(fs->bank, f->id, own, &f->reader);
+	f->reader = late_take(fs->late, tid, f->id);
+	if (f->reader)
+		return 0;
+	ret = bank_getattr(fs->bank, f->id, &st);
+	if (!ret) {
+		own = st.stage && request_owns_stage(client_process(tid), &stage);
+		ret = bank_read_open(fs->bank, f->id, own, &f->reader);
+	}
+	if (ret == -ESTALE)
+		late_note(fs->late, tid, request_now_ms());
+	return ret;
+}
+
+static int open_version(struct fs *fs, fuse_req_t req, struct file *f, struct fuse_file_info *fi)
+{
+	int ret = pin_version(fs, req, f);
+
 	if (ret)
 		return ret;
 	f->own_stage = bank_reader_is_stage(f->reader);

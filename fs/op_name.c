@@ -15,6 +15,7 @@
 
 #include "fs/client.h"
 #include "fs/control.h"
+#include "fs/late.h"
 #include "fs/notify.h"
 #include "fs/redirect.h"
 #include "fs/request.h"
@@ -78,11 +79,37 @@ static void prefer_own_stage(struct fs *fs, fuse_req_t req, uint64_t parent, con
 		take_instead(fs, st, &stage);
 }
 
-/* Nothing there: the kernel may remember that, since names only appear through it. */
-static void reply_absent(fuse_req_t req)
+/* A reader on its second walk gets what it is told here, whatever replaces it before its OPEN. */
+static void pin_for_reader(struct fs *fs, fuse_req_t req, uint64_t parent, const char *name, struct bank_stat *st)
+{
+	struct bank_reader *reader;
+	struct bank_stat newer;
+	int ret = bank_read_open(fs->bank, st->id, false, &reader);
+
+	while (ret == -ESTALE && !bank_lookup(fs->bank, parent, name, &newer)) {
+		bool same = newer.id == st->id;
+
+		bank_forget(fs->bank, st->id, 1);
+		*st = newer;
+		if (same || newer.kind != BANK_ENTRY)
+			return;
+		ret = bank_read_open(fs->bank, st->id, false, &reader);
+	}
+	if (!ret)
+		late_pin(fs->late, fuse_req_ctx(req)->pid, st->id, reader);
+}
+
+/* Nothing there: the kernel may remember that, since names only appear through it. A writer that was
+ * refused a version has walked all the same; a creating open then makes the name anew. */
+static void reply_absent(fuse_req_t req, uint64_t parent, const char *name)
 {
 	struct fuse_entry_param none = { .entry_timeout = REQUEST_LONG_S };
+	struct fs *fs = request_fs(req);
+	pid_t tid = fuse_req_ctx(req)->pid;
+	struct redirect r;
 
+	if (redirect_has(fs->redirects, tid))
+		redirect_lookup(fs->redirects, tid, client_start_time(tid), parent, name, request_now_ms(), &r);
 	fuse_reply_entry(req, &none);
 }
 
@@ -111,11 +138,9 @@ void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	if (lookup_control(req, parent, name))
 		return;
 	ret = bank_lookup(fs->bank, parent, name, &st);
-	if (ret == -ENOENT) {
-		reply_absent(req);
-		return;
-	}
 	if (!ret && st.kind == BANK_ENTRY) {
+		if (late_has(fs->late, fuse_req_ctx(req)->pid))
+			pin_for_reader(fs, req, parent, name, &st);
 		if (redirect_has(fs->redirects, fuse_req_ctx(req)->pid))
 			ret = follow_redirect(fs, req, parent, name, &st);
 		else if (st.staged)
@@ -124,7 +149,7 @@ void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 			bank_forget(fs->bank, st.id, 1);
 	}
 	if (ret == -ENOENT)
-		reply_absent(req); /* gone since: a creating open makes it anew */
+		reply_absent(req, parent, name);
 	else if (ret)
 		request_reply(req, ret);
 	else

@@ -16,7 +16,7 @@
 #include "fs/client.h"
 #include "fs/control.h"
 #include "fs/daemon.h"
-#include "fs/log.h"
+#include "fs/late.h"
 #include "fs/redirect.h"
 #include "fs/request.h"
 
@@ -132,6 +132,7 @@ void ops_tick(void *ctx)
 	const struct redirect_upkeep upkeep = { .ctx = fs, .alive = thread_alive, .drop = drop_stage };
 
 	redirect_expire(fs->redirects, request_now_ms(), &upkeep);
+	late_expire(fs->late, request_now_ms());
 }
 
 const struct fuse_lowlevel_ops fs_ops = {

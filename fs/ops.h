@@ -7,7 +7,7 @@
 
 extern const struct fuse_lowlevel_ops fs_ops;
 
-/* About once a second: ends redirects whose thread is gone. ctx is the struct fs. */
+/* About once a second: ends what was kept for threads that are gone. ctx is the struct fs. */
 void ops_tick(void *ctx);
 
 #endif
