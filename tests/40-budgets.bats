@@ -121,6 +121,14 @@ accounts_agree() { # what SIGUSR1 writes to the log says no sum is wrong
   kv_umount
 }
 
+@test "an entry that is only mapped is not evicted" {
+  kv_mount ram=32M,session_ram=100%
+  put "$M/e" 8
+  python3 "$KV_LIB/mapped.py" "$M/e" "$M/.kvbank/stats" $((8 << 20)) "$M/other"
+  [ "$(kv_stat evicted_entries)" -ge 2 ]
+  kv_umount
+}
+
 @test "evict=no refuses instead of losing files" {
   kv_mount ram=16M,session_ram=8M
   mkdir "$M/keep" "$M/other"

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""mapped.py ENTRY STATS BYTES - an entry that is unlinked, closed and only mapped must count.
+"""mapped.py ENTRY STATS BYTES [FILL] - an entry that is closed and only mapped.
+
+Unlinked it must count until munmap; with FILL, a name to put five others at, it must not be evicted for them.
 
 Python's own mmap keeps a descriptor, so libc's is called: in passthrough mode the daemon then sees the
 last close long before munmap."""
@@ -27,6 +29,13 @@ if address == ctypes.c_void_p(-1).value:
     sys.exit("mmap: %s" % os.strerror(ctypes.get_errno()))
 first = ctypes.string_at(address, 1)
 os.close(fd)
+if len(sys.argv) > 4:
+    for i in range(5):
+        with open("%s%d" % (sys.argv[4], i), "wb") as f:
+            f.write(b"x" * size)
+    if not os.path.exists(entry):
+        sys.exit("a mapped entry was evicted")
+    sys.exit(0)
 os.unlink(entry)
 for _ in range(10):
     time.sleep(0.1)
