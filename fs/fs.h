@@ -20,6 +20,7 @@ struct redirects;
 struct notify;
 struct iomode;
 struct late;
+struct handles;
 
 struct fs {
 	struct bank *bank;
@@ -28,6 +29,7 @@ struct fs {
 	struct redirects *redirects; /* writers on their way to a stage: redirect.h */
 	struct notify *notify;	    /* the thread that tells the kernel: notify.h */
 	struct late *late;	    /* readers on their second walk: late.h */
+	struct handles *handles;    /* what is open: handles.h */
 	struct iomode *iomode;	    /* passthrough or page cache, per open inode: iomode.h */
 	_Atomic bool passthrough;   /* negotiated, permitted and not switched off; known from the first open on */
 };

@@ -28,6 +28,7 @@
 #include "fs/compat.h"
 #include "fs/daemon.h"
 #include "fs/fs.h"
+#include "fs/handles.h"
 #include "fs/iomode.h"
 #include "fs/late.h"
 #include "fs/log.h"
@@ -345,7 +346,8 @@ static int serve(struct program *p)
 	fs->redirects = redirects_new();
 	fs->iomode = iomode_new(fs->session);
 	fs->late = late_new();
-	if (!fs->redirects || !fs->iomode || !fs->late)
+	fs->handles = handles_new();
+	if (!fs->redirects || !fs->iomode || !fs->late || !fs->handles)
 		goto no_memory;
 	return run_threads(p);
 no_memory:
@@ -353,10 +355,13 @@ no_memory:
 	return ret;
 }
 
-/* The session goes first: its destroy handler may still look at the rest. */
+/* Of what is left open first (backing files go back through the session), then the session: its destroy
+ * handler may still look at the rest. */
 static void close_fs(struct program *p)
 {
+	handles_close_all(p->fs.handles, &p->fs);
 	unmount_it(p);
+	handles_free(p->fs.handles);
 	iomode_free(p->fs.iomode);
 	late_free(p->fs.late);
 	redirects_free(p->fs.redirects);

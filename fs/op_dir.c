@@ -8,11 +8,13 @@
 #include <stdlib.h>
 
 #include "fs/control.h"
+#include "fs/handles.h"
 #include "fs/request.h"
 
 enum { DOTS = 2 };
 
 struct dir {
+	struct handle handle;
 	struct bank_dir *bank_dir; /* NULL: .kvbank */
 	uint64_t id;
 };
@@ -32,35 +34,47 @@ static struct dir *dir_of(const struct fuse_file_info *fi)
 	return (struct dir *)(uintptr_t)fi->fh; /* what opendir put there */
 }
 
+static void close_handle(struct fs *fs, struct handle *h)
+{
+	struct dir *d = (struct dir *)h; /* its first member */
+
+	(void)fs;
+	if (d->bank_dir)
+		bank_dir_close(d->bank_dir);
+	free(d);
+}
+
+static void take_back(struct fs *fs, struct dir *d)
+{
+	handles_remove(fs->handles, &d->handle);
+	close_handle(fs, &d->handle);
+}
+
 void op_opendir(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 {
+	struct fs *fs = request_fs(req);
 	struct dir *d = calloc(1, sizeof(*d));
 	int ret = d ? 0 : -ENOMEM;
 
 	if (!ret && !control_is(id))
-		ret = bank_dir_open(request_fs(req)->bank, id, &d->bank_dir);
+		ret = bank_dir_open(fs->bank, id, &d->bank_dir);
 	if (ret) {
 		free(d);
 		request_reply(req, ret);
 		return;
 	}
 	d->id = id;
+	d->handle.close = close_handle;
+	handles_add(fs->handles, &d->handle);
 	fi->fh = (uintptr_t)d;
-	if (fuse_reply_open(req, fi) == -ENOENT) {
-		if (d->bank_dir)
-			bank_dir_close(d->bank_dir);
-		free(d);
-	}
+	if (fuse_reply_open(req, fi) == -ENOENT)
+		take_back(fs, d);
 }
 
 void op_releasedir(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 {
-	struct dir *d = dir_of(fi);
-
 	(void)id;
-	if (d->bank_dir)
-		bank_dir_close(d->bank_dir);
-	free(d);
+	take_back(request_fs(req), dir_of(fi));
 	request_reply(req, 0);
 }
 

@@ -19,6 +19,7 @@
 
 #include "fs/client.h"
 #include "fs/control.h"
+#include "fs/handles.h"
 #include "fs/iomode.h"
 #include "fs/late.h"
 #include "fs/log.h"
@@ -29,6 +30,7 @@
 enum { INTERRUPT_POLLS = 30, INTERRUPT_POLL_US = 100 };
 
 struct file {
+	struct handle handle;
 	struct bank_writer *writer;
 	struct bank_reader *reader;
 	struct control_file *control;
@@ -64,6 +66,26 @@ static void file_close(struct fs *fs, struct file *f)
 	free(f);
 }
 
+static void close_handle(struct fs *fs, struct handle *h)
+{
+	file_close(fs, (struct file *)h); /* its first member */
+}
+
+/* From here on the kernel may have it. */
+static void hand_out(struct fs *fs, struct fuse_file_info *fi, struct file *f)
+{
+	f->handle.close = close_handle;
+	handles_add(fs->handles, &f->handle);
+	fi->fh = (uintptr_t)f;
+}
+
+/* The kernel has it no more, or never got it. */
+static void take_back(struct fs *fs, struct file *f)
+{
+	handles_remove(fs->handles, &f->handle);
+	file_close(fs, f);
+}
+
 /* ---- opening ---- */
 
 /* Asked at an open: it cannot be known before INIT was answered. */
@@ -87,9 +109,9 @@ static void reply_opened(fuse_req_t req, struct fuse_file_info *fi, struct file 
 {
 	struct fs *fs = request_fs(req);
 
-	fi->fh = (uintptr_t)f;
+	hand_out(fs, fi, f);
 	if (compat_reply_open(req, fi, backing_id) == -ENOENT)
-		file_close(fs, f);
+		take_back(fs, f);
 }
 
 void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi)
@@ -111,11 +133,11 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 		return;
 	}
 	f->id = st.id;
-	fi->fh = (uintptr_t)f;
+	hand_out(fs, fi, f);
 	fi->direct_io = 1;
 	request_entry(&st, &entry);
 	if (fuse_reply_create(req, &entry, fi) == -ENOENT) {
-		file_close(fs, f);
+		take_back(fs, f);
 		bank_forget(fs->bank, st.id, 1);
 	}
 }
@@ -494,7 +516,7 @@ void op_flush(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 void op_release(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 {
 	(void)id;
-	file_close(request_fs(req), file_of(fi));
+	take_back(request_fs(req), file_of(fi));
 	request_reply(req, 0);
 }
 
