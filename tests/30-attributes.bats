@@ -230,11 +230,11 @@ settle() {
   kv_mount ram=16M,session_ram=16M,settle=off
   put 4M "$M/kept"
   set_attr pin forever "$M/kept"
-  sha256sum <"$M/kept" >before
+  sha256sum <"$M/kept" >"$BATS_TEST_TMPDIR/before"
   local i
   for i in $(seq 1 12); do put 3M "$M/other$i"; done
   [ "$(kv_stat evicted_entries)" -ge 8 ]
-  sha256sum <"$M/kept" | cmp - before
+  sha256sum <"$M/kept" | cmp - "$BATS_TEST_TMPDIR/before"
   set_attr pin 0 "$M/kept"
   for i in $(seq 1 12); do put 3M "$M/more$i"; done
   [ ! -e "$M/kept" ]

@@ -95,6 +95,8 @@ def call(name, arguments):
         CALLS[name](*arguments)
         return "ok"
     except OSError as error:
+        if error.errno == errno.EOPNOTSUPP:  # Python has two names for it
+            return "EOPNOTSUPP"
         return errno.errorcode.get(error.errno, str(error.errno))
 
 

@@ -33,6 +33,7 @@ KV_PYTHON=/usr/bin/python3 # the one that Debian's python3-numpy is for
 KV_OPTS="${KV_OPTS:-}"
 KV_SLOW="${KV_SLOW:-}"
 KV_PIDS=()
+KV_WATCHERS=()
 export BATS_TEST_TIMEOUT="${BATS_TEST_TIMEOUT:-180}"
 export PYTHONDONTWRITEBYTECODE=1
 
@@ -64,6 +65,17 @@ kv_count() { # NORMAL SHORT FULL
   full) echo "${3:-$1}" ;;
   *) echo "$1" ;;
   esac
+}
+
+# As kv_count, but no more entries than the mounted daemon can hold: in memory files each takes a descriptor.
+kv_count_entries() { # NORMAL SHORT FULL
+  local count most
+  count=$(kv_count "$@")
+  most=$(($(ulimit -Hn) * 3 / 4))
+  if [ "$(kv_stat ram_tier)" = memfd ] && [ "$count" -gt "$most" ]; then
+    count=$most
+  fi
+  echo "$count"
 }
 
 # ---- sanitizers ----
@@ -141,6 +153,7 @@ kv_mount() { # [comma,options]
   ${KV_WRAP:-} "$KVBANKFS" -f -o "$(kv_options "${1:-}")" "$S" "$M" >>"$KV_LOG" 2>&1 </dev/null 3>&- 4>&- &
   KV_PID=$!
   KV_PIDS+=("$KV_PID")
+  kv_watch "$KV_PID"
   if ! kv_wait_for 20 kv_mounted_or_dead || ! kill -0 "$KV_PID" 2>/dev/null; then
     echo "# kvbankfs did not mount; its log:"
     tail -n 30 "$KV_LOG"
@@ -150,6 +163,32 @@ kv_mount() { # [comma,options]
 
 kv_mounted_or_dead() {
   kv_is_mounted || ! kill -0 "$KV_PID" 2>/dev/null
+}
+
+# The kernel lets nothing end that waits for a stuck daemon, not even by SIGKILL. Cutting the
+# connection (its number is the minor of the mount's device) sets everybody free.
+kv_connections_below() { # DIRECTORY
+  awk -v dir="$1/" 'index($5 "/", dir) == 1 && $0 ~ / - fuse/ { split($3, device, ":"); print device[2] }' \
+    /proc/self/mountinfo
+}
+
+kv_cut() { # CONNECTION
+  local file="/sys/fs/fuse/connections/$1/abort"
+  [ ! -w "$file" ] || echo 1 >"$file"
+}
+
+# Outlives the test's time limit a little and then cuts what still hangs.
+kv_watch() { # PID
+  (
+    trap 'kill "$!" 2>/dev/null; exit 0' TERM
+    sleep $((BATS_TEST_TIMEOUT + 10)) &
+    wait "$!"
+    for connection in $(kv_connections_below "$BATS_TEST_TMPDIR"; [ -z "${KV_PUBLIC:-}" ] || kv_connections_below "$KV_PUBLIC"); do
+      kv_cut "$connection"
+    done
+    kill -KILL "$1"
+  ) >/dev/null 2>&1 </dev/null 3>&- 4>&- &
+  KV_WATCHERS+=("$!")
 }
 
 kv_umount_once() {
@@ -169,11 +208,21 @@ kv_is_gone() {
   ! kill -0 "$KV_PID" 2>/dev/null
 }
 
+# Where each thread of a process hangs, as far as this machine tells.
+kv_stacks() { # PID
+  local task
+  for task in "/proc/$1/task"/*; do
+    echo "# ${task##*/} $(cat "$task/wchan" 2>/dev/null) $(head -n 5 "$task/stack" 2>/dev/null | sed 's/^.* //; s/+.*//' | tr '\n' ' ')"
+  done
+  ! command -v gdb >/dev/null || timeout 30 gdb -p "$1" -batch -ex 'thread apply all bt 12' 2>/dev/null | tail -n 200
+}
+
 # The daemon must end by itself, with status 0 and without an error in its log.
 kv_ended() {
   local status=0
   if ! kv_wait_for 30 kv_is_gone; then
-    echo "# the daemon still runs 30 s after the unmount"
+    echo "# the daemon still runs 30 s after the unmount; its threads:"
+    kv_stacks "$KV_PID"
     kill -KILL "$KV_PID"
     return 1
   fi
@@ -286,8 +335,9 @@ kv_mounts_below() { # DIRECTORY: innermost first
   awk -v dir="$1/" 'index($5 "/", dir) == 1 { print $5 }' /proc/self/mountinfo | tac
 }
 
-kv_clean_below() { # DIRECTORY
+kv_clean_below() { # DIRECTORY: takes every mount away; prints the connections that were there
   local mount
+  kv_connections_below "$1"
   kv_mounts_below "$1" | while IFS= read -r mount; do
     mount=$(printf '%b' "$mount") # \040 and its like
     umount -l "$mount" 2>/dev/null || fusermount3 -uz "$mount" 2>/dev/null || true
@@ -297,18 +347,25 @@ kv_clean_below() { # DIRECTORY
 # Ends every daemon of the test, whatever state it is in, and leaves no mount behind. Fails the test
 # when a sanitizer found something.
 kv_teardown() {
-  local pid status=0
+  local pid connection connections status=0
   cd "$KV_ROOT" || return 1
   if [ -z "${BATS_TEST_COMPLETED:-}" ] && [ -s "${KV_LOG:-}" ]; then
     echo "# the daemon's log ends with:"
     tail -n 15 "$KV_LOG"
   fi
-  kv_clean_below "$BATS_TEST_TMPDIR"
-  [ -z "${KV_PUBLIC:-}" ] || kv_clean_below "$KV_PUBLIC"
+  connections=$(kv_clean_below "$BATS_TEST_TMPDIR"; [ -z "${KV_PUBLIC:-}" ] || kv_clean_below "$KV_PUBLIC")
+  for pid in "${KV_WATCHERS[@]}"; do
+    kill "$pid" 2>/dev/null
+  done
   for pid in "${KV_PIDS[@]}"; do
     kill -0 "$pid" 2>/dev/null || continue
     KV_PID="$pid"
-    kv_wait_for 5 kv_is_gone || kill -KILL "$pid" 2>/dev/null
+    if ! kv_wait_for 5 kv_is_gone; then
+      kill -KILL "$pid" 2>/dev/null
+      for connection in $connections; do
+        kv_cut "$connection"
+      done
+    fi
     wait "$pid" 2>/dev/null || true
   done
   kv_no_findings || status=1

@@ -248,9 +248,7 @@ static void upkeep_ends_the_old_and_the_orphaned(void)
 	CHECK_INT(look(5, 50, "e", 1), REDIRECT_MAKE);
 	CHECK_INT(bind_stage(5, 50, STAGE, "e"), 0);
 	CHECK_INT(refuse(6, 60, 0), -ESTALE);
-	CHECK_INT(expire(&world, REDIRECT_GRACE_MS - 1), 0);
-	CHECK_INT(world.asked, 0);
-	CHECK_INT(expire(&world, REDIRECT_GRACE_MS), 1);
+	CHECK_INT(expire(&world, 1), 1);
 	CHECK_INT(world.asked, 2);
 	CHECK_INT(world.dropped, 1);
 	CHECK_INT(world.last_dropped, STAGE);
@@ -269,7 +267,7 @@ static bool reaches_its_stage(void *ctx, pid_t tid)
 {
 	(void)ctx;
 	CHECK(redirect_end(table, tid, STAGE));
-	CHECK_INT(refuse(tid, 50, REDIRECT_GRACE_MS + 1), -ESTALE);
+	CHECK_INT(refuse(tid, 50, 2), -ESTALE);
 	return false;
 }
 
@@ -281,7 +279,7 @@ static void upkeep_leaves_whoever_moved_on(void)
 	begin();
 	CHECK_INT(refuse(5, 50, 0), -ESTALE);
 	CHECK_INT(bind_stage(5, 50, STAGE, "e"), 0);
-	CHECK_INT(redirect_expire(table, REDIRECT_GRACE_MS, &upkeep), 0);
+	CHECK_INT(redirect_expire(table, 1, &upkeep), 0);
 	CHECK_INT(world.dropped, 0);
 	CHECK(redirect_has(table, 5));
 	end();
@@ -300,6 +298,21 @@ static void table_is_bounded(void)
 	CHECK_INT(refuse(17, 2, 0), -ESTALE); /* replaces, so there is room */
 	CHECK_INT(expire(&world, REDIRECT_LIFE_MS), REDIRECTS_MAX);
 	CHECK_INT(refuse(REDIRECTS_MAX + 1, 1, 0), -ESTALE);
+	end();
+}
+
+static void closing_thread_is_on_no_way(void)
+{
+	begin();
+	CHECK_INT(redirect_abandon(table, 5), 0);
+	CHECK_INT(refuse(5, 50, 0), -ESTALE);
+	CHECK_INT(redirect_abandon(table, 6), 0);
+	CHECK_INT(redirect_abandon(table, 5), 0);
+	CHECK(!redirect_has(table, 5));
+	CHECK_INT(refuse(5, 50, 0), -ESTALE);
+	CHECK_INT(bind_stage(5, 50, STAGE, "e"), 0);
+	CHECK_INT(redirect_abandon(table, 5), STAGE);
+	CHECK_INT(redirect_abandon(table, 5), 0);
 	end();
 }
 
@@ -329,11 +342,18 @@ static void *writer(void *arg)
 	return (void *)bad;
 }
 
+static bool all_live(void *ctx, pid_t tid)
+{
+	(void)ctx;
+	return tid > 0;
+}
+
 static void threads_at_once(void)
 {
 	pthread_t threads[THREADS];
 	pid_t tids[THREADS];
 	struct world world = {0};
+	const struct redirect_upkeep upkeep = {.ctx = &world, .alive = all_live, .drop = world_drop};
 	void *bad;
 
 	begin();
@@ -342,7 +362,7 @@ static void threads_at_once(void)
 		CHECK_INT(pthread_create(&threads[i], NULL, writer, &tids[i]), 0);
 	}
 	for (int i = 0; i < 500; i++)
-		CHECK_INT(expire(&world, REDIRECT_GRACE_MS - 1), 0);
+		CHECK_INT(redirect_expire(table, 0, &upkeep), 0);
 	for (int i = 0; i < THREADS; i++) {
 		CHECK_INT(pthread_join(threads[i], &bad), 0);
 		CHECK_INT((long)bad, 0);
@@ -365,6 +385,7 @@ int main(void)
 	RUN("a second stage is not bound, a name of 255 bytes is", second_stage_is_not_bound);
 	RUN("the upkeep ends what is old or has no thread", upkeep_ends_the_old_and_the_orphaned);
 	RUN("the upkeep leaves a thread that moved on meanwhile", upkeep_leaves_whoever_moved_on);
+	RUN("a thread that closes files is on no way", closing_thread_is_on_no_way);
 	RUN("the table is bounded and empties again", table_is_bounded);
 	RUN("threads at once do not meet", threads_at_once);
 	UNIT_END();
