@@ -270,6 +270,7 @@ END
   kv_skip_without fio
   local size
   size=$(kv_count 16M 4M)
+  cd "$BATS_TEST_TMPDIR" # fio leaves a file with its state where it runs
   fio --name=stream --directory="$M" --rw=write --bs=128k --size="$size" --verify=crc32c --do_verify=1 --ioengine=psync \
     --fallocate=none --output="$BATS_TEST_TMPDIR/fio" || { cat "$BATS_TEST_TMPDIR/fio"; return 1; }
   fio --name=random --directory="$M" --rw=randwrite --bs=4k --size="$(kv_count 4M 1M)" --verify=crc32c --do_verify=1 \
