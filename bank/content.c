@@ -34,6 +34,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
 struct content *content_new(struct ram_file *file, struct content *base)
 {
 	struct content *c = calloc(1, sizeof(*c));
+	pthread_rwlockattr_t writers_first;
 
 	if (!c)
 		return NULL;
@@ -44,7 +45,11 @@ struct content *content_new(struct ram_file *file, struct content *base)
 		c->base_bytes = base->size_bytes;
 		c->size_bytes = base->size_bytes;
 	}
-	pthread_rwlock_init(&c->lock, NULL);
+	/* Endless readers must not hold up the one who folds or finishes. No thread takes a lock twice. */
+	pthread_rwlockattr_init(&writers_first);
+	pthread_rwlockattr_setkind_np(&writers_first, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	pthread_rwlock_init(&c->lock, &writers_first);
+	pthread_rwlockattr_destroy(&writers_first);
 	return c;
 }
 
@@ -197,6 +202,8 @@ static int cover_blocks(struct content *c, uint64_t first, uint64_t last)
 		memcpy(slot + (c->slot_first - begin), c->slot, c->slots_cap * sizeof(*slot));
 	free(c->slot);
 	c->slot = slot;
+	if (c->absorb_next)
+		c->absorb_next += c->slot_first - begin;
 	c->slot_first = begin;
 	c->slots_cap = end - begin;
 	return 0;
@@ -205,6 +212,8 @@ static int cover_blocks(struct content *c, uint64_t first, uint64_t last)
 static void take_slot(struct content *c, uint64_t block)
 {
 	c->slot[block - c->slot_first] = ++c->slots_made;
+	if (block - c->slot_first < c->absorb_next) /* changed anew after it had been moved */
+		c->absorb_next = block - c->slot_first;
 	c->tail_slots += block >= blocks_of(c->base_bytes);
 }
 
@@ -344,6 +353,15 @@ void content_rest(struct content *c)
 	pthread_rwlock_unlock(&c->lock);
 }
 
+unsigned content_depth(const struct content *c)
+{
+	unsigned depth = 0;
+
+	for (; c; c = c->base)
+		depth++;
+	return depth;
+}
+
 bool content_is_plain(const struct content *c)
 {
 	return !c->base;
@@ -360,6 +378,10 @@ static int punch_run(struct content *c, uint64_t place, size_t run)
 	c->slots_given_back += (uint32_t)(run / CONTENT_BLOCK);
 	if (at_front)
 		c->slots_punched += (uint32_t)(run / CONTENT_BLOCK);
+	if (c->slots_given_back == c->slots_made) { /* nothing is left: no hole for a large page to fill again */
+		c->slots_made = c->slots_given_back = c->slots_punched = 0;
+		return ram_file_truncate(c->file, 0);
+	}
 	return ram_file_punch(c->file, at_front ? 0 : place, at_front ? place + run : run);
 }
 

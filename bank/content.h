@@ -33,6 +33,7 @@
 #include "bank/ram.h"
 
 #define CONTENT_BLOCK RAM_PAGE
+#define CONTENT_DEPTH_MAX 64u /* overlays on overlays; reading goes down all of them */
 
 struct content {
 	unsigned refs; /* bank's lock */
@@ -81,6 +82,8 @@ ssize_t content_read(struct content *c, void *buf, size_t len, uint64_t off);
 int content_finish(struct content *c);
 /* No more writing: the descriptor rests. Takes the lock. */
 void content_rest(struct content *c);
+/* How many contents it is made of: 1 for a plain one. Bank's lock. */
+unsigned content_depth(const struct content *c);
 /* Its file has the bytes, offset by offset. Never changes, so no lock. */
 bool content_is_plain(const struct content *c);
 

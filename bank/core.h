@@ -41,6 +41,7 @@
 #define STAGE_WRITERS 8u /* processes remembered as writers of one stage */
 #define KEY_MAX (sizeof(uint64_t) + BANK_NAME_MAX)
 #define LOOKUP_WAIT_MS 10
+#define DEPTH_MAX 4096u /* of sessions in sessions; paths that programs can use are shorter */
 #define PIN_FOREVER INT64_MAX
 #define NS_PER_MS 1000000
 
@@ -87,6 +88,7 @@ struct session {
 	uint64_t entries;   /* versions charged here, and new names being written */
 	uint64_t own_bytes; /* charged to it */
 	uint64_t tree_bytes; /* to it and all below */
+	unsigned depth;	     /* at which it was made */
 	int64_t touched_ms;
 	bool evict_no;
 	uint64_t ram_max;
@@ -122,6 +124,7 @@ struct version {
 	int64_t last_access_ns; /* fine enough to order what happens within a millisecond */
 	int64_t pin_until_ms;	/* PIN_FOREVER; 0 not pinned */
 	struct timespec created_at, last_access, settled_at;
+	bool opened; /* by a reader, since it was committed */
 	bool settled, settle_queued;
 	unsigned hash_epoch; /* moves when bytes may change after all: a hash begun before is void */
 	uint8_t sha256[BANK_SHA256_LEN];
@@ -147,6 +150,7 @@ struct stage {
 	bool flushed;	 /* some descriptor was closed by a living process */
 	bool closing;	 /* and none is known to be left: RELEASE is on its way */
 	bool dying;	 /* the writer was killed */
+	bool reopened;	 /* written to after a commit */
 	bool ending;	 /* its last writer is gone: nobody may open it any more */
 	unsigned in_flight; /* writes going on: no commit meanwhile */
 	struct version *shell; /* when writing went on after a commit: the version whose id the writers have open */
@@ -183,6 +187,7 @@ struct bank {
 	struct version *settle_queue;
 	struct version *settling; /* being hashed, being absorbed: not evictable meanwhile */
 	struct version *absorbing;
+	pthread_t absorber; /* the thread that absorbs, while it does */
 	bool settle_abort;
 	unsigned room_waiters; /* waiting for one of these two: it should end and not begin again */
 	struct ram_file *files;
@@ -278,8 +283,10 @@ void room_uncharge(struct bank *b, struct ram_file *f, uint64_t total_bytes);
 void room_set_charge(struct bank *b, struct ram_file *f, uint64_t total_bytes);
 /* Makes the session pay for the file from now on. */
 void room_set_payer(struct bank *b, struct ram_file *f, struct session *payer);
-/* Room in `to` (and what is above it but not above `from`) for bytes and entries that come from there. */
-int room_for_move(struct bank *b, struct session *to, const struct session *from, uint64_t bytes, uint64_t entries, const char **reason);
+/* Room in `to` (and what is above it but not above `from`) for bytes and entries that come from there; with
+ * subtree a whole session comes, so that to's own cap does not count. */
+int room_for_move(struct bank *b, struct session *to, const struct session *from, uint64_t bytes, uint64_t entries, bool subtree,
+		  const char **reason);
 /* One more entry in a session: evicts for it. -ENOSPC, -EDQUOT. */
 int room_for_entry(struct bank *b, struct session *s, const char **reason);
 /* Up to `bytes` for a moment (upkeep), charged to nobody: give back with room_return_spare. -EAGAIN:
@@ -320,9 +327,13 @@ void *settle_main(void *bank);
 
 /* ---- upkeep.c ---- */
 void upkeep_want(struct bank *b);
+/* Puts those that are mapped no more on b->dead. */
+void upkeep_look_at_zombies(struct bank *b);
 /* A committed overlay, to be folded into its base; and no longer. */
 void upkeep_overlay(struct bank *b, struct version *v);
 void upkeep_no_overlay(struct bank *b, struct version *v);
+/* Folds a committed overlay into its base now, if that can be done at once. The lock is let go of meanwhile. */
+void upkeep_fold(struct bank *b, struct version *v);
 void *upkeep_main(void *bank);
 void upkeep_once(struct bank *b);
 

@@ -91,13 +91,13 @@ static uint32_t link_count(const struct node *n)
 	return count || v->state != VERSION_STAGED ? count : 1;
 }
 
-/* The size to show: a handle that goes on writing after its version was committed sees its own
- * progress, as long as no reader has the version. */
+/* The size to show: a handle that goes on writing after its commit was taken back sees its own progress,
+ * as long as no reader has the version. */
 static uint64_t shown_size(const struct version *v)
 {
 	const struct content *c = v->content;
 
-	if (v->stage && v->stage->version != v && !v->readers)
+	if (v->state == VERSION_STAGED && v->stage && v->stage->version != v && !v->readers)
 		c = v->stage->version->content;
 	return c ? c->size_bytes : v->last_size_bytes;
 }

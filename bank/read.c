@@ -24,7 +24,7 @@ static int check_open(const struct version *v, bool own)
 	if (!v || (v->state == VERSION_ENDED && !v->content))
 		return -ESTALE;
 	if (v->state == VERSION_STAGED && !own)
-		return v->stage && !v->stage->ending ? -EBUSY : -ESTALE;
+		return v->stage ? -EBUSY : -ESTALE;
 	return 0;
 }
 
@@ -56,7 +56,8 @@ int bank_read_open(struct bank *b, uint64_t id, bool own, struct bank_reader **o
 		node_ref(&v->node);
 		content_ref(r->content);
 		v->readers += !r->stage;
-		r->first = !v->hits;
+		r->first = !v->opened;
+		v->opened = true;
 		if (v->state == VERSION_COMMITTED)
 			count_hit(b, v);
 	}

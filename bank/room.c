@@ -25,7 +25,7 @@
 #include "bank/budget.h"
 #include "bank/evict.h"
 
-enum { STOP_WAIT_MS = 1000 };
+enum { STOP_WAIT_MS = 1000, GRACE_MS = 50, GRACE_STEP_MS = 5 };
 
 /* ---- charges ---- */
 
@@ -175,6 +175,8 @@ bool room_stop_work_on(struct bank *b, const struct version *v)
 {
 	if (v != b->settling && v != b->absorbing)
 		return false;
+	if (v == b->absorbing && pthread_equal(b->absorber, pthread_self()))
+		return true; /* not for itself */
 	b->room_waiters++;
 	b->settle_abort = true;
 	core_wait(b, &b->changed, STOP_WAIT_MS);
@@ -239,7 +241,8 @@ static void collect(struct bank *b, const struct limits *l, const struct evict_n
 	DL_FOREACH(b->lru, v) {
 		if (enough(found, needs))
 			break;
-		if (v->names && v->names->session->touched_ms > idle_before && room_evictable(v))
+		if (v->names && (v->last_access_ns / NS_PER_MS > idle_before || v->names->session->touched_ms > idle_before) &&
+		    room_evictable(v))
 			add_candidate(found, l, needs, v, false);
 	}
 }
@@ -335,8 +338,23 @@ static int try_room(struct bank *b, const struct limits *l, uint64_t more, const
 	return ret;
 }
 
+/* What seems not to be had may come back in a moment: a RELEASE under way, a hash or a fold that holds a
+ * file, a mapping that has just ended. A refusal stands when it still does after GRACE_MS. */
+static bool wait_a_moment(struct bank *b, int64_t *until_ms)
+{
+	if (!*until_ms)
+		*until_ms = core_now_ms() + GRACE_MS;
+	if (core_now_ms() >= *until_ms)
+		return false;
+	b->settle_abort = true;
+	upkeep_look_at_zombies(b);
+	core_wait(b, &b->room, GRACE_STEP_MS);
+	return true;
+}
+
 static int make_room(struct bank *b, limits_fn *limits, const struct session *s, uint64_t more, const char **reason)
 {
+	int64_t until_ms = 0;
 	struct limits l;
 	int ret;
 
@@ -344,7 +362,7 @@ static int make_room(struct bank *b, limits_fn *limits, const struct session *s,
 	do {
 		limits(b, s, &l);
 		ret = try_room(b, &l, more, reason);
-	} while (ret > 0);
+	} while (ret > 0 || (ret && wait_a_moment(b, &until_ms)));
 	end_waiting(b);
 	return ret;
 }
@@ -405,22 +423,26 @@ static void keep_new_limits(struct limits *l, const struct session *from)
 static int make_new_room(struct bank *b, limits_fn *limits, const struct session *to, const struct session *from, bool own,
 			 uint64_t more, const char **reason)
 {
+	int64_t until_ms = 0;
 	struct limits l;
 	int ret;
 
+	b->room_waiters++;
 	do {
 		limits(b, to, &l);
 		keep_new_limits(&l, from);
 		if (!own && l.count && !l.of[0].subtree) /* a whole session moves: the target's own stay as they are */
 			l.of[0] = l.of[--l.count];
 		ret = try_room(b, &l, more, reason);
-	} while (ret > 0);
+	} while (ret > 0 || (ret && wait_a_moment(b, &until_ms)));
+	end_waiting(b);
 	return ret;
 }
 
-int room_for_move(struct bank *b, struct session *to, const struct session *from, uint64_t bytes, uint64_t entries, const char **reason)
+int room_for_move(struct bank *b, struct session *to, const struct session *from, uint64_t bytes, uint64_t entries, bool subtree,
+		  const char **reason)
 {
-	int ret = make_new_room(b, limits_for_bytes, to, from, entries > 0, bytes, reason);
+	int ret = make_new_room(b, limits_for_bytes, to, from, !subtree, bytes, reason);
 
 	return ret || !entries ? ret : make_new_room(b, limits_for_entries, to, from, true, entries, reason);
 }

@@ -121,7 +121,7 @@ static void settle_first(struct bank *b)
 	content_unref(b, c);
 	if (!ret && v->state == VERSION_COMMITTED && v->hash_epoch == epoch)
 		now_settled(b, v, sha256);
-	else if (ret == -ECANCELED && v->state == VERSION_COMMITTED && v->hash_epoch == epoch)
+	else if (v->state == VERSION_COMMITTED && (ret == -ECANCELED || v->hash_epoch != epoch))
 		settle_enqueue(b, v);
 	else if (ret && ret != -ECANCELED)
 		core_log(b, LOG_WARNING, "an entry stays lazy: hashing it failed: %s", strerror(-ret));

@@ -136,8 +136,10 @@ static int admit_name(struct bank *b, struct session *s, const char *name)
 	if (!ret && s->removed)
 		ret = -ESTALE;
 	if (ret && ret != -ESTALE) {
+		int error;
+
 		b->count.refused_entries++;
-		core_event_name(b, "refuse", reason, 0, n);
+		core_event_name(b, "refuse", reason, 0, name_find(b, s, name, &error));
 	}
 	node_unref(b, &s->node);
 	return ret;
@@ -403,7 +405,7 @@ static void show_version(struct bank *b, struct stage *st)
 		v->node.mtime = v->node.ctime;
 	attr_inherit_identity(b, v, n->session);
 	n->session->touched_ms = core_now_ms();
-	if (old || st->shell)
+	if (!st->created || st->reopened) /* else the kernel has this very node, uncached */
 		name_tell(b, n);
 	b->count.put_entries++;
 	b->count.put_bytes += v->content->size_bytes;
@@ -469,6 +471,7 @@ static void take_back(struct bank *b, struct stage *st)
 	v->state = VERSION_STAGED;
 	v->hash_epoch++;
 	v->settled = false;
+	v->opened = false;
 	settle_cancel(b, v);
 	st->committed = false;
 	replaced = st->replaced;
@@ -520,6 +523,8 @@ static bool is_being_read(const struct version *v)
 	return v->readers || v->content->refs > 1 || v->content->file->shown;
 }
 
+static void release_version(struct bank *b, struct version *v);
+
 /* A further version for a stage whose last one must stay as it is. */
 static int next_version(struct bank *b, struct stage *st, struct content *c)
 {
@@ -537,9 +542,7 @@ static int next_version(struct bank *b, struct stage *st, struct content *c)
 	if (!st->shell) {
 		st->shell = old; /* keeps its reference and old->stage */
 	} else {
-		old->stage = NULL;
-		version_end_if_gone(b, old);
-		node_unref(b, &old->node);
+		release_version(b, old);
 	}
 	return 0;
 }
@@ -551,11 +554,15 @@ static int reopen(struct bank *b, struct stage *st)
 	struct content *c;
 	int ret;
 
+	st->reopened = true;
 	if (can_take_back(st)) {
 		take_back(b, st);
 		if (!is_being_read(st->version))
 			return 0;
 	}
+	upkeep_fold(b, st->version);
+	if (content_depth(st->version->content) >= CONTENT_DEPTH_MAX)
+		return -ENOSPC;
 	ret = ram_file_new(b->ram, &file);
 	if (ret)
 		return ret;
@@ -566,10 +573,14 @@ static int reopen(struct bank *b, struct stage *st)
 		content_unref(b, c->base);
 		content_free(c);
 	}
+	if (ret)
+		return ret;
+	if (st->replaced) /* linked elsewhere: what was published stays */
+		stage_make_final(b, st);
 	st->final = false;
 	st->committed = false;
 	st->written = st->truncated = false;
-	return ret;
+	return 0;
 }
 
 static void remember_writer(struct stage *st, pid_t pid)
@@ -593,8 +604,11 @@ static int begin_change(struct bank_writer *w, struct content **out)
 
 	core_lock(b);
 	ret = st->poison;
-	if (!ret && st->committed)
+	if (!ret && st->committed) {
 		ret = reopen(b, st);
+		if (ret)
+			poison(b, st, ret, "tier_error");
+	}
 	if (!ret) {
 		st->in_flight++;
 		*out = st->version->content;
@@ -635,6 +649,8 @@ static void end_change(struct bank_writer *w, struct content *c, int ret, uint64
 		poison(b, st, ret, "tier_error");
 	else
 		st->written = true;
+	if (!ret)
+		st->dying = false; /* somebody goes on with what a killed writer began */
 	st->version->mtime_set = false; /* times set before this write are history */
 	st->closing = false;
 	remember_writer(st, pid);
@@ -796,6 +812,7 @@ int bank_flush(struct bank_writer *w, const struct bank_closer *closer)
 		.committed = st->committed,
 		.written = st->written,
 		.poisoned = st->poison != 0,
+		.killed = st->dying,
 	};
 	switch (verdict_flush(&facts)) {
 	case VERDICT_DROP:
@@ -826,9 +843,12 @@ int bank_fsync(struct bank_writer *w)
 	int ret;
 
 	core_lock(b);
-	ret = stage_publish(b, st);
-	if (!ret)
-		stage_make_final(b, st);
+	ret = st->poison;
+	if (!ret && (st->created || st->truncated || st->written)) {
+		ret = stage_publish(b, st);
+		if (!ret)
+			stage_make_final(b, st);
+	}
 	core_unlock(b);
 	return ret;
 }
@@ -899,7 +919,8 @@ static void rest_bytes(struct bank *b, struct stage *st)
 
 	content_ref(c);
 	core_unlock(b);
-	content_rest(c);
+	for (struct content *part = c; part; part = part->base) /* also what was published before */
+		content_rest(part);
 	core_lock(b);
 	content_unref(b, c);
 }

@@ -189,18 +189,29 @@ static int put_escaped(char *at, size_t room, const char *bytes)
 	return (int)len;
 }
 
+/* From the last component backwards, then moved to the front: sessions may be nested deeper than a
+ * recursion could go. */
 int name_path(const struct name *n, char *buf, size_t cap)
 {
-	int used = 0, len;
+	char part[3 * BANK_NAME_MAX + 4];
+	size_t start = cap;
 
-	if (n->session->name) {
-		used = name_path(n->session->name, buf, cap);
-		if (used < 0 || (size_t)used + 2 > cap)
+	if (!cap)
+		return -ERANGE;
+	buf[--start] = 0;
+	for (; n; n = n->session->name) {
+		size_t len = (size_t)put_escaped(part, sizeof(part), name_text(n));
+		bool slash = buf[start] != 0;
+
+		if (start < len + slash)
 			return -ERANGE;
-		buf[used++] = '/';
+		if (slash)
+			buf[--start] = '/';
+		start -= len;
+		memcpy(buf + start, part, len);
 	}
-	len = put_escaped(buf + used, cap - (size_t)used, name_text(n));
-	return len < 0 ? len : used + len;
+	memmove(buf, buf + start, cap - start);
+	return (int)(cap - start - 1);
 }
 
 void name_path_end(const struct name *n, char *buf, size_t cap)
@@ -381,6 +392,8 @@ int bank_mkdir(struct bank *b, uint64_t parent, const char *name, mode_t mode, c
 		goto unlock;
 	if (name_find(b, s, name, &ret))
 		ret = -EEXIST;
+	if (ret == -ENOENT && s->depth >= DEPTH_MAX)
+		ret = -ENAMETOOLONG;
 	if (ret != -ENOENT)
 		goto unlock;
 	made = calloc(1, sizeof(*made));
@@ -392,6 +405,7 @@ int bank_mkdir(struct bank *b, uint64_t parent, const char *name, mode_t mode, c
 	}
 	node_add(b, &made->node, BANK_SESSION, mode & 0700, who);
 	made->parent = s;
+	made->depth = s->depth + 1;
 	made->name = n;
 	made->touched_ms = core_now_ms();
 	name_point(b, n, &made->node);
@@ -529,17 +543,24 @@ static void reparent(struct session *moved, struct session *to, struct name *nam
 	moved->name = name;
 }
 
-static int room_for_rename(struct bank *b, const struct node *node, const struct session *from, struct session *to)
+/* What is replaced makes room itself. Lets go of the lock; node must be referenced. */
+static int room_for_rename(struct bank *b, const struct node *node, const struct node *replaced, const struct session *from,
+			   struct session *to)
 {
 	const char *reason = "-";
+	uint64_t bytes, gone = 0;
 	int ret;
 
 	if (from == to)
 		return 0;
-	if (node->kind == BANK_SESSION)
-		ret = room_for_move(b, to, from, ((const struct session *)node)->tree_bytes, 0, &reason);
-	else
-		ret = room_for_move(b, to, from, version_bytes((const struct version *)node), 1, &reason);
+	if (replaced && replaced->kind == BANK_ENTRY)
+		gone = version_bytes((const struct version *)replaced);
+	if (node->kind == BANK_SESSION) {
+		ret = room_for_move(b, to, from, ((const struct session *)node)->tree_bytes, 0, true, &reason);
+	} else {
+		bytes = version_bytes((const struct version *)node);
+		ret = room_for_move(b, to, from, bytes > gone ? bytes - gone : 0, replaced ? 0 : 1, false, &reason);
+	}
 	if (ret)
 		core_event_name(b, "refuse", reason, 0, node->kind == BANK_SESSION ? ((const struct session *)node)->name
 										   : ((const struct version *)node)->names);
@@ -596,15 +617,17 @@ static int rename_locked(struct bank *b, struct session *s, const char *name, st
 			 bool noreplace, struct stage *own)
 {
 	struct name *source, *target;
-	int ret = rename_source(b, s, name, own, &source);
+	struct node *moved;
+	int ret;
 
+	if (noreplace && name_find(b, to, newname, &ret))
+		return -EEXIST;
+	ret = rename_source(b, s, name, own, &source);
 	if (ret)
 		return ret;
 	target = name_find(b, to, newname, &ret);
 	if (target == source)
 		return 0;
-	if (target && noreplace)
-		return -EEXIST;
 	if (!target && ret != -ENOENT)
 		return ret;
 	if (source->node->kind == BANK_SESSION && is_within(to, to_session(source->node)))
@@ -614,7 +637,10 @@ static int rename_locked(struct bank *b, struct session *s, const char *name, st
 		return ret;
 	if (target && target->stages && source->node->kind == BANK_SESSION)
 		return -EBUSY;
-	ret = room_for_rename(b, source->node, s, to);
+	moved = source->node;
+	node_ref(moved);
+	ret = room_for_rename(b, moved, target ? target->node : NULL, s, to);
+	node_unref(b, moved);
 	if (ret)
 		return ret;
 	/* room_for_rename may have let go of the lock: look again, without that wait this time. */

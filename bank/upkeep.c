@@ -46,7 +46,7 @@ void upkeep_no_overlay(struct bank *b, struct version *v)
 /* ---- zombies ---- */
 
 /* Those that are mapped no more go through bank->dead, as everything that is freed. */
-static void look_at_zombies(struct bank *b)
+void upkeep_look_at_zombies(struct bank *b)
 {
 	struct content *still = NULL, *c, *next;
 
@@ -126,6 +126,7 @@ static void absorb(struct bank *b, struct version *v)
 	struct content *top = v->content;
 
 	b->absorbing = v;
+	b->absorber = pthread_self();
 	node_ref(&v->node);
 	content_ref(top);
 	while (can_go_on(b, v, top) && absorb_piece(b, v, top))
@@ -134,6 +135,12 @@ static void absorb(struct bank *b, struct version *v)
 	content_unref(b, top);
 	node_unref(b, &v->node);
 	pthread_cond_broadcast(&b->changed);
+}
+
+void upkeep_fold(struct bank *b, struct version *v)
+{
+	if (v->state == VERSION_COMMITTED && !content_is_plain(v->content) && !b->absorbing && can_absorb(b, v))
+		absorb(b, v);
 }
 
 /* Each overlay is tried once; those that cannot be absorbed now wait for the next look. */
@@ -148,8 +155,8 @@ static void look_at_overlays(struct bank *b)
 		v = b->overlays;
 		DL_DELETE2(b->overlays, v, overlay_prev, overlay_next);
 		DL_APPEND2(b->overlays, v, overlay_prev, overlay_next);
-		if (!v->stage && can_absorb(b, v))
-			absorb(b, v);
+		if (!v->stage)
+			upkeep_fold(b, v);
 	}
 }
 
@@ -174,7 +181,7 @@ void upkeep_once(struct bank *b)
 {
 	core_lock(b);
 	b->upkeep_wanted = false;
-	look_at_zombies(b);
+	upkeep_look_at_zombies(b);
 	look_at_overlays(b);
 	drop_idle(b);
 	core_unlock(b);

@@ -10,7 +10,7 @@ enum verdict verdict_flush(const struct verdict_flush *facts)
 		return VERDICT_REFUSE;
 	if (facts->committed)
 		return VERDICT_NOTHING;
-	if (facts->held || facts->busy || !facts->written)
+	if (facts->held || facts->busy || facts->killed || !facts->written)
 		return VERDICT_EARLY;
 	return VERDICT_COMMIT;
 }

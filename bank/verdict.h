@@ -26,6 +26,7 @@ struct verdict_flush {
 	bool committed; /* nothing new since the last commit */
 	bool written;
 	bool poisoned;
+	bool killed; /* a writer was, and nobody has written since */
 };
 enum verdict verdict_flush(const struct verdict_flush *facts);
 

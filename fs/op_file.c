@@ -114,6 +114,16 @@ static void reply_opened(fuse_req_t req, struct fuse_file_info *fi, struct file 
 		take_back(fs, f);
 }
 
+/* The thread is on no way to a stage any more. */
+static void abandon_redirect(fuse_req_t req)
+{
+	struct fs *fs = request_fs(req);
+	uint64_t abandoned = redirect_abandon(fs->redirects, fuse_req_ctx(req)->pid);
+
+	if (abandoned)
+		bank_stage_drop(fs->bank, abandoned);
+}
+
 void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi)
 {
 	struct fs *fs = request_fs(req);
@@ -123,6 +133,7 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	struct file *f = NULL;
 	int ret = control_is(parent) || control_reserved(parent, name) ? -EPERM : 0;
 
+	abandon_redirect(req);
 	if (!ret && !(f = file_new(0)))
 		ret = -ENOMEM;
 	if (!ret)
@@ -166,9 +177,14 @@ static int open_stage(struct fs *fs, fuse_req_t req, uint64_t id, unsigned flags
 	struct bank_who who = request_who(req, true);
 	struct bank_stage_info stage = { .id = id };
 	struct bank_stat st;
+	unsigned begun_with = 0;
 
-	if (redirect_end(fs->redirects, fuse_req_ctx(req)->pid, id))
-		return bank_write_open(fs->bank, id, flags, &who, out);
+	if (redirect_end(fs->redirects, fuse_req_ctx(req)->pid, id, &begun_with)) {
+		if (!((begun_with ^ flags) & BANK_TRUNC))
+			return bank_write_open(fs->bank, id, flags, &who, out);
+		bank_stage_drop(fs->bank, id); /* begun for another open of this thread */
+		return -ESTALE;
+	}
 	if (flags & BANK_TRUNC || bank_getattr(fs->bank, id, &st) || !st.stage || !request_owns_stage(who.pid, &stage))
 		return -ESTALE;
 	return bank_write_open(fs->bank, id, flags, &who, out);
@@ -463,6 +479,7 @@ static void flush_writer(fuse_req_t req, struct bank_writer *w)
 	struct fs *fs = request_fs(req);
 	struct bank_closer closer = closer_of(req, w);
 
+	abandon_redirect(req);
 	notify_then_reply(fs->notify, req, -bank_flush(w, &closer));
 }
 

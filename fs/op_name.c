@@ -226,8 +226,14 @@ static bool truncate_by_path(fuse_req_t req, uint64_t id, uint64_t size_bytes, i
 	struct bank_who who = request_who(req, true);
 	struct bank_stage_info stage = { .id = id };
 	struct bank_writer *w;
+	unsigned begun_with = 0;
 
-	if (redirect_end(fs->redirects, fuse_req_ctx(req)->pid, id)) {
+	if (redirect_end(fs->redirects, fuse_req_ctx(req)->pid, id, &begun_with)) {
+		if (begun_with & BANK_TRUNC) { /* begun for another open of this thread */
+			bank_stage_drop(fs->bank, id);
+			request_refuse_writer(req, id, BANK_WRITE);
+			return true;
+		}
 		*ret = bank_truncate_commit(fs->bank, id, size_bytes, st);
 		return false;
 	}

@@ -224,7 +224,7 @@ int redirect_bind(struct redirects *redirects, pid_t tid, uint64_t start, uint64
 	return ret;
 }
 
-bool redirect_end(struct redirects *redirects, pid_t tid, uint64_t stage)
+bool redirect_end(struct redirects *redirects, pid_t tid, uint64_t stage, unsigned *flags)
 {
 	struct way *way;
 	bool ended = false;
@@ -234,6 +234,7 @@ bool redirect_end(struct redirects *redirects, pid_t tid, uint64_t stage)
 	pthread_mutex_lock(&redirects->lock);
 	way = way_of_tid_locked(redirects, tid);
 	if (way && way->redirect.stage == stage) {
+		*flags = way->redirect.flags;
 		way_end_locked(redirects, way);
 		ended = true;
 	}

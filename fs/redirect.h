@@ -73,8 +73,8 @@ int redirect_bind(struct redirects *redirects, pid_t tid, uint64_t start, uint64
 		  const char *name);
 
 /* Ends the redirect of thread tid if it leads to `stage`, which now belongs to the caller. Returns
- * whether it did. */
-bool redirect_end(struct redirects *redirects, pid_t tid, uint64_t stage);
+ * whether it did, and then in *flags what the stage was begun with. */
+bool redirect_end(struct redirects *redirects, pid_t tid, uint64_t stage, unsigned *flags);
 
 /* A thread that closes a file is on no way any more: ends its redirect, if it has one (killed in the
  * middle of an open, it closes all its files). Returns the stage for the caller to drop, else 0. */

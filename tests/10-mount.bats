@@ -374,6 +374,7 @@ lock_is_free() {
   [ -x /sbin/mount.fuse ] || [ -x /sbin/mount.fuse3 ] || skip "mount.fuse3 is not installed"
   [ ! -e /sbin/mount.fuse.kvbankfs ] || skip "an installed mount.fuse.kvbankfs would be taken instead"
   [ -z "${KV_WRAP:-}" ] || skip "the sanitizer needs a wrapper that mount(8) does not know"
+  unshare -m true 2>/dev/null || skip "no mount namespace can be made here (a chroot?)"
   # mount(8) cleans PATH: in a mount namespace of our own the daemon is where it looks
   unshare -m bash -euc '
     mount --make-rprivate /

@@ -730,6 +730,33 @@ B: unmap m
 END
 }
 
+@test "a change made while an older change is folded into its base is not lost" {
+  steps <<'END'
+put e 0123456789
+B: open r e rdonly
+A: open w e rdwr
+pwrite w 0 AB
+close w
+open w e rdwr
+B: close r
+A: sleep 400
+pwrite w 0 XY
+pwrite w 8 Z
+close w
+B: cat e = XY234567Z9
+A: sleep 600
+B: cat e = XY234567Z9
+B: open d e rdonly,direct
+B: read d = XY234567Z9
+END
+}
+
+@test "random changes, readers that stay and killed writers agree with a model" {
+  kv_mount
+  program overlay "$M/e" "$(kv_count 1000 300 5000)"
+  kv_umount
+}
+
 @test "a dropped overlay leaves no trace" {
   steps <<'END'
 open w e wronly,creat

@@ -83,7 +83,7 @@ user_tests() {
 	[ "$(id -u)" = 0 ] || { echo "these are the tests above: not root"; return 77; }
 	sh tests/lib/unprivileged.sh test -x "$build/kvbankfs" 2>/dev/null ||
 		{ echo "an ordinary user cannot mount here, or cannot reach $root/$build"; return 77; }
-	BUILD="$build" KV_OPTS="" sh tests/lib/unprivileged.sh bats --formatter tap --timing tests/[0-9]*.bats
+	BUILD="$build" KV_OPTS="" KV_SLOW=short sh tests/lib/unprivileged.sh bats --formatter tap --timing tests/[0-9]*.bats
 }
 
 built_and_tested() { # SAN: unit and mount tests under a sanitizer

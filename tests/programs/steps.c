@@ -854,6 +854,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: steps DIRECTORY < SCRIPT\n");
 		return 2;
 	}
+	signal(SIGINT, SIG_DFL); /* a shell starts what runs in the background with it ignored */
+	signal(SIGQUIT, SIG_DFL);
 	memset(descriptors, 0xff, sizeof(descriptors)); /* -1: not open */
 	for (int i = 0; i < PROCESSES; i++)
 		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channels[i]))

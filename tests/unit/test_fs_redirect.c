@@ -45,6 +45,16 @@ static int bind_stage(pid_t tid, uint64_t start, uint64_t stage, const char *nam
 	return redirect_bind(table, tid, start, stage, DIRECTORY, name);
 }
 
+/* Ends the way to a stage, which was begun with the flags of the refused open. */
+static bool ends(pid_t tid, uint64_t stage)
+{
+	unsigned flags = 99;
+	bool ended = redirect_end(table, tid, stage, &flags);
+
+	CHECK_INT(flags, ended ? BANK_TRUNC : 99);
+	return ended;
+}
+
 static void whole_way(void)
 {
 	struct redirect out;
@@ -60,9 +70,9 @@ static void whole_way(void)
 	CHECK_INT(bind_stage(5, 50, STAGE, "e"), 0);
 	CHECK_INT(redirect_lookup(table, 5, 50, DIRECTORY, "e", 2, &out), REDIRECT_STAGE);
 	CHECK_INT(out.stage, STAGE);
-	CHECK(redirect_end(table, 5, STAGE));
+	CHECK(ends(5, STAGE));
 	CHECK(!redirect_has(table, 5));
-	CHECK(!redirect_end(table, 5, STAGE));
+	CHECK(!ends(5, STAGE));
 	CHECK_INT(look(5, 50, "e", 3), REDIRECT_NONE);
 	end();
 }
@@ -76,7 +86,7 @@ static void number_of_lookups_varies(void)
 		CHECK_INT(bind_stage(5, 50, STAGE, "e"), 0);
 		for (int i = 1; i < lookups; i++)
 			CHECK_INT(look(5, 50, "e", 1), REDIRECT_STAGE);
-		CHECK(redirect_end(table, 5, STAGE));
+		CHECK(ends(5, STAGE));
 		end();
 	}
 }
@@ -131,7 +141,7 @@ static void new_refusal_hands_the_old_stage_out(void)
 	CHECK_INT(redirect_lookup(table, 5, 50, DIRECTORY, "f", 3, &out), REDIRECT_MAKE);
 	CHECK_INT(out.refused, OLD + 1);
 	CHECK_INT(out.stage, 0);
-	CHECK(!redirect_end(table, 5, STAGE));
+	CHECK(!ends(5, STAGE));
 	end();
 }
 
@@ -182,8 +192,8 @@ static void two_threads_get_two_stages(void)
 	CHECK_INT(bind_stage(5, 50, STAGE + 5, "e"), 0);
 	CHECK_INT(redirect_lookup(table, 6, 60, DIRECTORY, "e", 1, &out), REDIRECT_STAGE);
 	CHECK_INT(out.stage, STAGE + 6);
-	CHECK(!redirect_end(table, 5, STAGE + 6));
-	CHECK(redirect_end(table, 6, STAGE + 6));
+	CHECK(!ends(5, STAGE + 6));
+	CHECK(ends(6, STAGE + 6));
 	CHECK_INT(redirect_lookup(table, 5, 50, DIRECTORY, "e", 1, &out), REDIRECT_STAGE);
 	CHECK_INT(out.stage, STAGE + 5);
 	end();
@@ -228,7 +238,7 @@ static void world_drop(void *ctx, uint64_t stage)
 
 	world->dropped++;
 	world->last_dropped = stage;
-	CHECK(!redirect_end(table, 5, stage)); /* it is ours alone now */
+	CHECK(!ends(5, stage)); /* it is ours alone now */
 }
 
 static unsigned expire(struct world *world, int64_t now_ms)
@@ -266,7 +276,7 @@ static void upkeep_ends_the_old_and_the_orphaned(void)
 static bool reaches_its_stage(void *ctx, pid_t tid)
 {
 	(void)ctx;
-	CHECK(redirect_end(table, tid, STAGE));
+	CHECK(ends(tid, STAGE));
 	CHECK_INT(refuse(tid, 50, 2), -ESTALE);
 	return false;
 }
@@ -330,13 +340,13 @@ static void *writer(void *arg)
 	for (uint64_t i = 0; i < ROUNDS; i++) {
 		uint64_t stage = (uint64_t)tid * ROUNDS + i + 1;
 
-		bad += redirect_refuse(table, tid, 1, OLD, 0, 0, &dropped) != -ESTALE;
+		bad += redirect_refuse(table, tid, 1, OLD, BANK_TRUNC, 0, &dropped) != -ESTALE;
 		bad += !redirect_has(table, tid);
 		bad += redirect_lookup(table, tid, 1, DIRECTORY, "e", 0, &out) != REDIRECT_MAKE;
 		bad += redirect_bind(table, tid, 1, stage, DIRECTORY, "e") != 0;
 		bad += redirect_lookup(table, tid, 1, DIRECTORY, "e", 0, &out) != REDIRECT_STAGE;
 		bad += out.stage != stage;
-		bad += !redirect_end(table, tid, stage);
+		bad += !ends(tid, stage);
 		bad += redirect_has(table, tid);
 	}
 	return (void *)bad;
