@@ -139,8 +139,14 @@ static void absorb(struct bank *b, struct version *v)
 
 void upkeep_fold(struct bank *b, struct version *v)
 {
-	if (v->state == VERSION_COMMITTED && !content_is_plain(v->content) && !b->absorbing && can_absorb(b, v))
+	const struct content *before = NULL;
+
+	/* As far down as it goes: what could not be folded the last time is folded now. */
+	while (v->state == VERSION_COMMITTED && v->content != before && !content_is_plain(v->content) && !b->absorbing &&
+	       can_absorb(b, v)) {
+		before = v->content;
 		absorb(b, v);
+	}
 }
 
 /* Each overlay is tried once; those that cannot be absorbed now wait for the next look. */
