@@ -23,7 +23,8 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointe
 	$(if $(CI),-Werror)
 FUSE_CFLAGS := $(shell pkg-config --cflags fuse3 2>/dev/null | sed 's/-I/-isystem /g')
 FUSE_LIBS := $(shell pkg-config --libs fuse3 2>/dev/null)
-CRYPTO_LIBS := $(shell pkg-config --libs libcrypto 2>/dev/null)
+# --as-needed: parsers that nothing calls yet bring no library along
+CODEC_LIBS := -Wl,--as-needed $(shell pkg-config --libs libcrypto libcjson liblz4 libxxhash 2>/dev/null)
 override CFLAGS += -std=gnu11 -D_GNU_SOURCE -DKVBANK_VERSION='"$(VERSION)"' -I. $(WARN) $(HARDEN) -pthread
 override LDFLAGS += $(LINK_HARDEN) -pthread
 
@@ -40,7 +41,7 @@ PROGRAMS := $(patsubst tests/programs/%.c,$(BUILD)/programs/%,$(wildcard tests/p
 all: $(BUILD)/kvbankfs ## builds the daemon
 
 $(BUILD)/kvbankfs: $(FS_OBJ) $(BUILD)/libbank.a $(BUILD)/libcodec.a
-	$(CC) $(LDFLAGS) -o $@ $^ $(FUSE_LIBS) $(CRYPTO_LIBS)
+	$(CC) $(LDFLAGS) -o $@ $^ $(FUSE_LIBS) $(CODEC_LIBS)
 
 $(BUILD)/libbank.a: $(BANK_OBJ)
 	rm -f $@ && $(AR) rcs $@ $^
@@ -57,13 +58,13 @@ $(BUILD)/%.o: %.c
 # A unit test sees one layer: test_fs_* may link the fs modules without main, all others bank and codec only.
 $(BUILD)/tests/test_fs_%: tests/unit/test_fs_%.c $(filter-out $(BUILD)/fs/main.o,$(FS_OBJ)) $(BUILD)/libbank.a $(BUILD)/libcodec.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(FUSE_CFLAGS) -Itests/unit $(LDFLAGS) -o $@ $^ $(FUSE_LIBS) $(CRYPTO_LIBS)
+	$(CC) $(CFLAGS) $(FUSE_CFLAGS) -Itests/unit $(LDFLAGS) -o $@ $^ $(FUSE_LIBS) $(CODEC_LIBS)
 $(BUILD)/tests/test_codec_%: tests/unit/test_codec_%.c $(BUILD)/libcodec.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -Itests/unit $(LDFLAGS) -o $@ $^ $(CRYPTO_LIBS)
+	$(CC) $(CFLAGS) -Itests/unit $(LDFLAGS) -o $@ $^ $(CODEC_LIBS)
 $(BUILD)/tests/%: tests/unit/%.c $(BUILD)/libbank.a $(BUILD)/libcodec.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -Itests/unit $(LDFLAGS) -o $@ $^ $(CRYPTO_LIBS)
+	$(CC) $(CFLAGS) -Itests/unit $(LDFLAGS) -o $@ $^ $(CODEC_LIBS)
 
 # Small clients that the mount tests run.
 $(BUILD)/programs/%: tests/programs/%.c

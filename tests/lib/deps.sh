@@ -6,7 +6,7 @@
 # that a machine that has them all needs neither root nor a network. Asks nothing.
 set -eu
 
-build="gcc libc6-dev make pkg-config libfuse3-dev fuse3 libssl-dev uthash-dev"
+build="gcc libc6-dev make pkg-config libfuse3-dev fuse3 libssl-dev uthash-dev libcjson-dev liblz4-dev libxxhash-dev"
 example="attr coreutils util-linux procps"
 test="$example bats bats-support bats-assert python3 python3-venv python3-numpy rsync strace tar git fio
 	mandoc shellcheck ca-certificates"

@@ -434,9 +434,10 @@ static bool excused(const struct layout *sound, const struct layout *hurt_one, e
 		return true;
 	if (how == TRUNCATE)
 		return ends_there(sound, hurt_one->size_bytes) || sound->size_bytes == hurt_one->size_bytes;
-	/* its mark lost, a packed array is a plain one, whose ids then are not as many as the cells */
+	/* a damaged token array may read as another one, whose ids then are not as many as the cells: no key
+	 */
 	return same_pieces(sound, hurt_one) ||
-	       (sound->packed && !hurt_one->packed && !hurt_one->tokens_exact);
+	       (!hurt_one->tokens_exact && hurt_one->n_tensors == sound->n_tensors);
 }
 
 struct counts {

@@ -104,8 +104,8 @@ static void values_are_read_back_as_they_are_kept(void)
 
 static void values_need_no_closing_nul(void)
 {
-	CHECK_INT(xattr_set(&fs, session, "user.kvbank.ram_max", "12345", 2, 0), 0);
-	CHECK_STR(get(session, "user.kvbank.ram_max"), "12");
+	CHECK_INT(xattr_set(&fs, session, "user.kvbank.ram_max", "90000005", 7, 0), 0);
+	CHECK_STR(get(session, "user.kvbank.ram_max"), "9000000");
 	CHECK_INT(xattr_set(&fs, entry, "user.kvbank.model", "abcdef", 3, 0), 0);
 	CHECK_STR(get(entry, "user.kvbank.model"), "abc");
 	CHECK_INT(xattr_set(&fs, entry, "user.kvbank.model", "abc\0", 4, 0), -EINVAL);
