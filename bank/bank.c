@@ -4,9 +4,9 @@
  *
  * Who does what (a put and a restore, hop by hop):
  *   put      stage.c bank_create / bank_stage_begin + bank_write_open     a stage and its content
- *            stage.c bank_write -> room.c room_charge -> content.c content_write
- *            stage.c bank_flush -> stage_publish                           the name shows the new version
- *            stage.c bank_write_close -> settle.c, upkeep.c                final; hash and absorb later
+ *            put.c bank_write -> room.c room_charge -> content.c content_write
+ *            commit.c bank_flush -> stage_publish                          the name shows the new version
+ *            commit.c bank_write_close -> settle.c, upkeep.c                final; hash and absorb later
  *   restore  tree.c bank_lookup -> read.c bank_read_open -> bank_reader_backing or bank_read
  * What the objects are and the lock order: core.h. What may be in RAM and who has to go: room.c,
  * budget.c, evict.c. */

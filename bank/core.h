@@ -307,7 +307,7 @@ bool room_stop_work_on(struct bank *b, const struct version *v);
 /* All names go; counted and told. lack_of_room tells evicted from dropped. */
 void room_evict(struct bank *b, struct version *v, const char *reason, bool lack_of_room);
 
-/* ---- stage.c ---- */
+/* ---- commit.c ---- */
 /* Unlink: writers on the name go on to nowhere. */
 void stage_orphan_all(struct bank *b, struct name *n);
 /* The name shows what was written so far. With the lock, which it may let go of for a moment, so the
