@@ -47,6 +47,12 @@ tell "codec knows no fs and no bank" "$(includes '["<](fs|bank)/' codec/*.[ch])"
 tell "only fs knows FUSE" "$(includes '["<](fuse|linux/fuse)' bank/*.[ch] codec/*.[ch])"
 tell "only codec/digest.c knows openssl" \
 	"$(includes '["<]openssl/' fs/*.[ch] bank/*.[ch] codec/*.[ch] | grep -v '^codec/digest\.c:')"
+tell "only codec/encode.c knows lz4" \
+	"$(includes '["<]lz4' fs/*.[ch] bank/*.[ch] codec/*.[ch] | grep -v '^codec/encode\.c:')"
+tell "only codec/checksum.c knows xxhash" \
+	"$(includes '["<]xxhash' fs/*.[ch] bank/*.[ch] codec/*.[ch] | grep -v '^codec/checksum\.c:')"
+tell "only codec/safetensors.c knows cJSON" \
+	"$(includes '["<](cjson/)?cJSON' fs/*.[ch] bank/*.[ch] codec/*.[ch] | grep -v '^codec/safetensors\.c:')"
 tell "fs and codec know no SQL" "$(grep -nil 'sqlite3*[_.]' fs/*.[ch] codec/*.[ch] 2>/dev/null)"
 calls_nothing libcodec.a '(bank|fs|fuse)_' "libcodec.a calls nothing of bank, fs or FUSE"
 calls_nothing libbank.a '(fs|fuse)_' "libbank.a calls nothing of fs or FUSE"
