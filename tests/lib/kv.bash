@@ -86,7 +86,7 @@ kv_sanitizer_environment() {
   [ "$(id -u)" = 0 ] && leaks=1 # the leak check must trace a process that is not dumpable
   export ASAN_OPTIONS="$log:exitcode=97:detect_leaks=$leaks"
   export UBSAN_OPTIONS="$log:exitcode=97:print_stacktrace=1"
-  export LSAN_OPTIONS="exitcode=97"
+  export LSAN_OPTIONS="exitcode=97:print_suppressions=0:suppressions=$KV_LIB/lsan.supp"
   export TSAN_OPTIONS="$log:exitcode=97:halt_on_error=0:second_deadlock_stack=1"
 }
 
