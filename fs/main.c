@@ -42,7 +42,7 @@
 #define EXIT_USAGE  1
 #define EXIT_STORE  2
 #define EXIT_MOUNT  3
-#define THREADS_MIN 16u
+#define THREADS_MIN 32u
 #define MESSAGE_CAP MOUNTPOINT_MESSAGE_CAP
 #define HELP_CAP    8192u
 

@@ -3,7 +3,8 @@
  *
  * Easy to forget: a FLUSH that committed must not be answered before the old name is forgotten by the
  * kernel, else another process could open the old version after close(2) returned. So its answer goes
- * through the queue as well; the worker that handled it is free meanwhile and nothing can deadlock. */
+ * through the queue as well; the worker that handled it is free meanwhile. Only requests for which the kernel
+ * holds no lock of a directory or an entry may wait so: FSYNC once deadlocked with a rename that way. */
 #include "fs/notify.h"
 
 #include <errno.h>
