@@ -646,8 +646,10 @@ key ram_bytes = $before
 open w e wronly,append
 seek w 64000000
 fill w 1000000 5 = 65000000
+sleep 100
 key ram_bytes < $before+2100000
 close w
+sleep 100
 key ram_bytes < $before+2100000
 B: check-name e 65000000 5
 END
@@ -688,11 +690,13 @@ A: inode-name e = $old
 key ram_bytes = $before
 open w e wronly
 pwrite w 0 111111111111111111111111111111111111111111111111
+sleep 100
 key ram_bytes < $before+2000000
 B: check r 67108864 5
 C: check-name e 67108864 5
 B: close r
 A: close w
+sleep 100
 key ram_bytes < $before+2000000
 inode-name e != $old
 xattr e user.kvbank.nbytes < 69000000
@@ -805,6 +809,7 @@ A: rename e f = EFBIG
 close w = EFBIG
 B: cat e = old
 B: cat f = ENOENT
+A: sleep 300
 A: key ram_bytes < 100000
 END
 }
