@@ -205,54 +205,43 @@ static void return_fd(int fd, bool own)
 		close(fd);
 }
 
-int ram_file_write(struct ram_file *f, const void *buf, size_t len, uint64_t off)
+/* All of len, reading into p or writing from it. */
+static int move_bytes(int fd, char *p, size_t len, uint64_t off, bool writing)
 {
-	const char *p = buf;
-	int fd, ret = 0;
-	bool own;
-
-	fd = borrow_fd(f, O_RDWR, &own);
-	if (fd < 0)
-		return fd;
-	while (len && !ret) {
-		ssize_t n = pwrite(fd, p, len, (off_t)off);
+	while (len) {
+		ssize_t n = writing ? pwrite(fd, p, len, (off_t)off) : pread(fd, p, len, (off_t)off);
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0) {
-			ret = n < 0 ? -errno : -EIO;
-			break;
-		}
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
 		p += n;
 		off += (uint64_t)n;
 		len -= (size_t)n;
 	}
+	return 0;
+}
+
+int ram_file_write(struct ram_file *f, const void *buf, size_t len, uint64_t off)
+{
+	bool own;
+	int fd = borrow_fd(f, O_RDWR, &own), ret;
+
+	if (fd < 0)
+		return fd;
+	ret = move_bytes(fd, (char *)buf, len, off, true); /* only read from */
 	return_fd(fd, own);
 	return ret;
 }
 
 int ram_file_read(struct ram_file *f, void *buf, size_t len, uint64_t off)
 {
-	char *p = buf;
-	int fd, ret = 0;
 	bool own;
+	int fd = borrow_fd(f, O_RDONLY, &own), ret;
 
-	fd = borrow_fd(f, O_RDONLY, &own);
 	if (fd < 0)
 		return fd;
-	while (len) {
-		ssize_t n = pread(fd, p, len, (off_t)off);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			ret = n < 0 ? -errno : -EIO;
-			break;
-		}
-		p += n;
-		off += (uint64_t)n;
-		len -= (size_t)n;
-	}
+	ret = move_bytes(fd, buf, len, off, false);
 	return_fd(fd, own);
 	return ret;
 }
