@@ -141,12 +141,14 @@ void upkeep_fold(struct bank *b, struct version *v)
 {
 	const struct content *before = NULL;
 
+	node_ref(&v->node); /* absorb may let go of the last other one */
 	/* As far down as it goes: what could not be folded the last time is folded now. */
 	while (v->state == VERSION_COMMITTED && v->content != before && !content_is_plain(v->content) && !b->absorbing &&
 	       can_absorb(b, v)) {
 		before = v->content;
 		absorb(b, v);
 	}
+	node_unref(b, &v->node);
 }
 
 /* Each overlay is tried once; those that cannot be absorbed now wait for the next look. */

@@ -53,6 +53,8 @@ tell "only codec/checksum.c knows xxhash" \
 	"$(includes '["<]xxhash' fs/*.[ch] bank/*.[ch] codec/*.[ch] | grep -v '^codec/checksum\.c:')"
 tell "only codec/safetensors.c knows cJSON" \
 	"$(includes '["<](cjson/)?cJSON' fs/*.[ch] bank/*.[ch] codec/*.[ch] | grep -v '^codec/safetensors\.c:')"
+tell "only codec knows lz4, xxhash and cJSON" \
+	"$(includes '["<](lz4|xxhash|cjson/|zstd)' fs/*.[ch] bank/*.[ch])"
 tell "fs and codec know no SQL" "$(grep -nil 'sqlite3*[_.]' fs/*.[ch] codec/*.[ch] 2>/dev/null)"
 calls_nothing libcodec.a '(bank|fs|fuse)_' "libcodec.a calls nothing of bank, fs or FUSE"
 calls_nothing libbank.a '(fs|fuse)_' "libbank.a calls nothing of fs or FUSE"
