@@ -7,6 +7,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 command -v bats >/dev/null || { echo "bats is not installed: sh tests/lib/deps.sh test" >&2; exit 1; }
 export BUILD="${BUILD:-build}"
+export KV_SLOW="${KV_SLOW-short}" # KV_SLOW= runs the loops of the whole test run
 [ $# -gt 0 ] || set -- ''
 files=
 for name in "$@"; do
