@@ -263,8 +263,10 @@ static void free_everything(struct bank *b)
 		free(n);
 	}
 	HASH_ITER(hh, b->nodes, node, next_node) {
-		if (node->kind == BANK_ENTRY)
+		if (node->kind == BANK_ENTRY) {
 			drop_chain(to_version(node)->content);
+			free(to_version(node)->last_name);
+		}
 		HASH_DEL(b->nodes, node);
 		attr_free(node);
 		free(node);

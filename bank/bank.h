@@ -26,6 +26,7 @@
 #include <time.h>
 
 #define BANK_ROOT 1u	       /* id of the root session */
+#define BANK_ANY_VERSION 0u    /* no id: whatever version a name stands for */
 #define BANK_NAME_MAX 255u     /* bytes of a name; longer: -ENAMETOOLONG */
 #define BANK_XATTRS_MAX 65536u /* bytes of names and values of one node; more: -ENOSPC */
 #define BANK_STAGES_SHOWN 16u  /* stages of one name that bank_stages tells */
@@ -200,7 +201,8 @@ int bank_create(struct bank *b, uint64_t parent, const char *name, mode_t mode, 
 		struct bank_stat *st, struct bank_writer **out);
 /* An empty version, committed at once (mknod of a regular file). Holds it. */
 int bank_make_empty(struct bank *b, uint64_t parent, const char *name, mode_t mode, const struct bank_who *who, struct bank_stat *st);
-/* A stage over `name`, which must still stand for `refused` (its version, or a stage on it): empty
+/* A stage over `name`, which must still stand for `refused` (its version, or a stage on it), or have done
+ * so a moment ago, or for any version with BANK_ANY_VERSION: empty
  * with BANK_TRUNC, else an overlay of the version. Holds the stage's node; it lives without a writer
  * until bank_write_open or bank_stage_drop. -ESTALE: the name stands for something else now. */
 int bank_stage_begin(struct bank *b, uint64_t parent, const char *name, uint64_t refused, unsigned flags, const struct bank_who *who,
@@ -319,7 +321,8 @@ int bank_clear(struct bank *b, uint64_t id, uint64_t *entries, uint64_t *bytes);
 int bank_shrink(struct bank *b, uint64_t bytes, uint64_t *freed);
 /* "a/b/c" from the root, percent-escaped as in events, to a held node. */
 int bank_resolve(struct bank *b, const char *path, struct bank_stat *out);
-/* The oldest name of a node, or the one its stage is for. -ENOENT: it has none. */
+/* The oldest name of a node, or the one its stage is for, or the one it had until a moment ago. -ENOENT:
+ * none is known. */
 int bank_name_of(struct bank *b, uint64_t id, uint64_t *parent, char name[BANK_NAME_MAX + 1]);
 /* The escaped path of a node's oldest name; "" for the root. -ERANGE, -ESTALE. */
 int bank_path(struct bank *b, uint64_t id, char *buf, size_t cap);

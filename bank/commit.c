@@ -301,7 +301,7 @@ static void stage_free(struct bank *b, struct stage *st)
 	struct name *n = st->name;
 
 	if (n) {
-		name_remember(b, n, st->version->node.id);
+		name_remember(b, n, st->version);
 		DL_DELETE(n->stages, st);
 	}
 	stage_forget_counted(b, st);

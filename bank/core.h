@@ -47,6 +47,7 @@
 
 struct stage;
 struct name;
+struct former_name;
 
 struct xattr {
 	char *name;
@@ -117,6 +118,7 @@ struct version {
 	struct stage *stage;	 /* that writes it, or committed it and has not ended */
 	struct session *counted; /* in whose entries it counts, NULL in none; a node reference */
 	unsigned readers;
+	struct former_name *last_name; /* that it lost, for who still has its id; NULL none */
 	unsigned kept; /* by stages that replaced it and may be taken back */
 	bool listed; /* on bank->lru */
 	bool mtime_set;
@@ -256,8 +258,8 @@ static inline const char *name_text(const struct name *n)
 /* Points a name at a node (NULL: at none), moving counts, charges and link order; the old node is
  * returned with its reference, and not ended. */
 struct node *name_point(struct bank *b, struct name *n, struct node *node);
-/* That `id` had this name until now; and whether it had. The last FORMER_NAMES are known. */
-void name_remember(struct bank *b, const struct name *n, uint64_t id);
+/* That a version had this name until now; and whether an id had one: the last FORMER_NAMES are known. */
+void name_remember(struct bank *b, const struct name *n, struct version *v);
 bool name_stood_for(const struct bank *b, const struct name *n, uint64_t id);
 /* Drops the reference that name_point returned; a version without other names ends. NULL is fine. */
 void name_let_go(struct bank *b, struct node *old);

@@ -66,6 +66,8 @@ static void node_free_if_unused(struct bank *b, struct node *n)
 		assert(!to_version(n)->content);
 		assert(!to_version(n)->listed);
 	}
+	if (n->kind == BANK_ENTRY)
+		free(to_version(n)->last_name);
 	HASH_DEL(b->nodes, n);
 	attr_free(n);
 	free(n);

@@ -242,6 +242,8 @@ static bool is_about(const struct bank *b, const struct name *n, uint64_t refuse
 
 	if (n->node && n->node->kind != BANK_ENTRY)
 		return false;
+	if (refused == BANK_ANY_VERSION)
+		return true;
 	if ((n->node && n->node->id == refused) || name_stood_for(b, n, refused))
 		return true;
 	DL_FOREACH(n->stages, st)

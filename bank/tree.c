@@ -89,13 +89,20 @@ void name_tell(struct bank *b, const struct name *n)
 		b->hooks.name_changed(b->hooks.ctx, n->session->node.id, name_text(n));
 }
 
-void name_remember(struct bank *b, const struct name *n, uint64_t id)
+static void fill_former(struct former_name *former, const struct name *n, uint64_t id)
 {
-	struct former_name *former = &b->former[b->former_at++ % FORMER_NAMES];
-
 	former->id = id;
 	former->parent = n->session->node.id;
 	strcpy(former->name, name_text(n)); /* names are at most BANK_NAME_MAX long */
+}
+
+void name_remember(struct bank *b, const struct name *n, struct version *v)
+{
+	fill_former(&b->former[b->former_at++ % FORMER_NAMES], n, v->node.id);
+	if (!v->last_name)
+		v->last_name = malloc(sizeof(*v->last_name));
+	if (v->last_name) /* without memory a writer on its way may get an ESTALE */
+		fill_former(v->last_name, n, v->node.id);
 }
 
 bool name_stood_for(const struct bank *b, const struct name *n, uint64_t id)
@@ -134,7 +141,7 @@ struct node *name_point(struct bank *b, struct name *n, struct node *node)
 	struct node *old = n->node;
 
 	if (old && old->kind == BANK_ENTRY) {
-		name_remember(b, n, old->id);
+		name_remember(b, n, to_version(old));
 		DL_DELETE(to_version(old)->names, n);
 		version_follow_names(b, to_version(old));
 	}
@@ -244,6 +251,7 @@ int bank_path(struct bank *b, uint64_t id, char *buf, size_t cap)
 
 int bank_name_of(struct bank *b, uint64_t id, uint64_t *parent, char name[BANK_NAME_MAX + 1])
 {
+	const struct former_name *former = NULL;
 	const struct name *n = NULL;
 	struct node *node;
 
@@ -256,9 +264,15 @@ int bank_name_of(struct bank *b, uint64_t id, uint64_t *parent, char name[BANK_N
 	if (n) {
 		*parent = n->session->node.id;
 		strcpy(name, name_text(n)); /* names are at most BANK_NAME_MAX long */
+	} else {
+		former = node && node->kind == BANK_ENTRY ? to_version(node)->last_name : NULL;
+	}
+	if (former) {
+		*parent = former->parent;
+		strcpy(name, former->name);
 	}
 	core_unlock(b);
-	return n ? 0 : -ENOENT;
+	return n || former ? 0 : -ENOENT;
 }
 
 /* ---- finding ---- */

@@ -36,7 +36,7 @@ static int make_redirected_stage(struct fs *fs, fuse_req_t req, uint64_t start, 
 {
 	struct bank_who who = request_who(req, true);
 	struct bank_stat stage;
-	int ret = bank_stage_begin(fs->bank, parent, name, r->refused, r->flags, &who, &stage);
+	int ret = bank_stage_begin(fs->bank, parent, name, r->same_name ? BANK_ANY_VERSION : r->refused, r->flags, &who, &stage);
 
 	if (ret)
 		return ret == -ESTALE ? 0 : ret; /* another name: as it was found */
@@ -179,17 +179,16 @@ void request_refuse_writer(fuse_req_t req, uint64_t id, unsigned flags)
 	pid_t tid = fuse_req_ctx(req)->pid;
 	char name[BANK_NAME_MAX + 1];
 	uint64_t parent = 0, dropped = 0;
-	bool named;
+	bool named = !bank_name_of(fs->bank, id, &parent, name);
 	int ret;
 
-	ret = redirect_refuse(fs->redirects, tid, client_start_time(tid), id, flags, request_now_ms(), &dropped);
+	ret = redirect_refuse(fs->redirects, tid, client_start_time(tid), id, flags, parent, named ? name : NULL, request_now_ms(),
+			      &dropped);
 	if (dropped)
 		bank_stage_drop(fs->bank, dropped);
-	if (ret == -ETXTBSY) {
-		named = !bank_name_of(fs->bank, id, &parent, name);
+	if (ret == -ETXTBSY)
 		bank_event(fs->bank, "refuse", tid ? "no_path_to_rewrite" : "writer_in_another_pid_namespace", 0, parent,
 			   named ? name : NULL);
-	}
 	request_reply(req, ret);
 }
 

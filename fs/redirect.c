@@ -12,10 +12,11 @@
  * name is out of date, more when others look at the same name; so they are counted only to tell
  * "none" from "some", and the stage is given out as often as it is asked for.
  *
- * Which LOOKUP is the right one? Not bound: the bank knows whether a name stands, or just stood, for
- * the refused inode (another writer may have committed in between; the kernel walks the path only once
- * more, so answering with that version would give the program an ESTALE). Bound: exactly the name that
- * was bound, whatever it stands for by now.
+ * Which LOOKUP is the right one? Not bound: that of the name which the refused inode had, kept here since
+ * others may commit any number of versions in between (the kernel walks the path only once more, so
+ * answering with one of them would give the program an ESTALE); or of another name, a hard link, of which
+ * the bank knows that it stands, or just stood, for the inode. Bound: exactly the name that was bound,
+ * whatever it stands for by now.
  *
  * The table is a tsearch tree ordered by tid. Lock: `lock`, a leaf; `count` is also read without it:
  * the thread that asks has been refused before, by an answer that it waited for, so it sees itself.
@@ -38,7 +39,7 @@ struct way {
 	uint64_t start;
 	struct redirect redirect;
 	uint64_t lookups;
-	uint64_t parent; /* 0 = not bound */
+	uint64_t parent; /* of the name that was refused, 0 = not known; bound: of the name that was bound */
 	char name[BANK_NAME_MAX + 1];
 	int64_t since_ms;
 };
@@ -140,7 +141,7 @@ static bool refuse_previous_locked(struct redirects *redirects, const struct way
 }
 
 int redirect_refuse(struct redirects *redirects, pid_t tid, uint64_t start, uint64_t refused, unsigned flags,
-		    int64_t now_ms, uint64_t *dropped)
+		    uint64_t parent, const char *name, int64_t now_ms, uint64_t *dropped)
 {
 	struct way *way;
 	int ret;
@@ -155,6 +156,10 @@ int redirect_refuse(struct redirects *redirects, pid_t tid, uint64_t start, uint
 	way->start = start;
 	way->redirect.refused = refused;
 	way->redirect.flags = flags;
+	if (name && strlen(name) <= BANK_NAME_MAX) {
+		way->parent = parent;
+		strcpy(way->name, name);
+	}
 	way->since_ms = now_ms;
 	pthread_mutex_lock(&redirects->lock);
 	if (refuse_previous_locked(redirects, way, dropped)) {
@@ -179,11 +184,11 @@ bool redirect_has(struct redirects *redirects, pid_t tid)
 	return has;
 }
 
-static enum redirect_answer way_answer(const struct way *way, uint64_t parent, const char *name)
+static enum redirect_answer way_answer(const struct way *way, bool same_name)
 {
 	if (!way->redirect.stage)
 		return REDIRECT_MAKE;
-	return way->parent == parent && !strcmp(way->name, name) ? REDIRECT_STAGE : REDIRECT_NONE;
+	return same_name ? REDIRECT_STAGE : REDIRECT_NONE;
 }
 
 enum redirect_answer redirect_lookup(struct redirects *redirects, pid_t tid, uint64_t start, uint64_t parent,
@@ -196,7 +201,8 @@ enum redirect_answer redirect_lookup(struct redirects *redirects, pid_t tid, uin
 	way = way_find_locked(redirects, tid, start);
 	if (way && !way_is_old(way, now_ms)) {
 		way->lookups++;
-		answer = way_answer(way, parent, name);
+		way->redirect.same_name = way->parent == parent && !strcmp(way->name, name);
+		answer = way_answer(way, way->redirect.same_name);
 		if (answer != REDIRECT_NONE)
 			*out = way->redirect;
 	}

@@ -41,6 +41,7 @@ struct redirect {
 	uint64_t refused; /* the inode whose OPEN or SETATTR was refused */
 	unsigned flags;	  /* enum bank_open_flags of that request */
 	uint64_t stage;	  /* the stage made for it, 0 = not made yet */
+	bool same_name;	  /* this LOOKUP is of the name that refused had, whatever it stands for by now */
 };
 
 enum redirect_answer { REDIRECT_NONE, REDIRECT_MAKE, REDIRECT_STAGE };
@@ -50,13 +51,15 @@ struct redirects *redirects_new(void);
 /* Does not drop stages that are bound. NULL is fine. */
 void redirects_free(struct redirects *redirects);
 
-/* Refuses `refused` to a thread that wants to write it, and remembers `flags`. A redirect that the
- * thread had before ends; *dropped is its stage for the caller to drop, else 0.
+/* Refuses `refused` to a thread that wants to write it, and remembers `flags`. `parent` and `name` are
+ * a name that refused has or just had, 0 and NULL when none is known: with it the thread finds its way
+ * however often, and however long, others replace what the name stands for meanwhile.
+ * A redirect that the thread had before ends; *dropped is its stage for the caller to drop, else 0.
  * Always returns an error to answer with: -ESTALE; -ETXTBSY when the same thread was refused the same
  * inode before and made no LOOKUP since (there is no path: /proc/PID/fd/N), which ends the redirect,
  * or when tid is 0; -ENFILE with REDIRECTS_MAX under way; -ENOMEM. */
 int redirect_refuse(struct redirects *redirects, pid_t tid, uint64_t start, uint64_t refused, unsigned flags,
-		    int64_t now_ms, uint64_t *dropped);
+		    uint64_t parent, const char *name, int64_t now_ms, uint64_t *dropped);
 
 /* Might thread `tid` be under way? Cheap; takes no lock while nobody is. */
 bool redirect_has(struct redirects *redirects, pid_t tid);

@@ -27,7 +27,7 @@ static void end(void)
 static int refuse(pid_t tid, uint64_t start, int64_t now_ms)
 {
 	uint64_t dropped = 99;
-	int ret = redirect_refuse(table, tid, start, OLD, BANK_TRUNC, now_ms, &dropped);
+	int ret = redirect_refuse(table, tid, start, OLD, BANK_TRUNC, DIRECTORY, "e", now_ms, &dropped);
 
 	CHECK_INT(dropped, 0);
 	return ret;
@@ -53,6 +53,21 @@ static bool ends(pid_t tid, uint64_t stage)
 
 	CHECK_INT(flags, ended ? BANK_TRUNC : 99);
 	return ended;
+}
+
+static void the_refused_name_is_known(void)
+{
+	struct redirect out;
+
+	begin();
+	CHECK_INT(refuse(5, 50, 0), -ESTALE);
+	CHECK_INT(redirect_lookup(table, 5, 50, DIRECTORY, "link", 1, &out), REDIRECT_MAKE);
+	CHECK(!out.same_name);
+	CHECK_INT(redirect_lookup(table, 5, 50, DIRECTORY + 1, "e", 1, &out), REDIRECT_MAKE);
+	CHECK(!out.same_name);
+	CHECK_INT(redirect_lookup(table, 5, 50, DIRECTORY, "e", 1, &out), REDIRECT_MAKE);
+	CHECK(out.same_name);
+	end();
 }
 
 static void whole_way(void)
@@ -136,7 +151,7 @@ static void new_refusal_hands_the_old_stage_out(void)
 	CHECK_INT(refuse(5, 50, 0), -ESTALE);
 	CHECK_INT(look(5, 50, "e", 1), REDIRECT_MAKE);
 	CHECK_INT(bind_stage(5, 50, STAGE, "e"), 0);
-	CHECK_INT(redirect_refuse(table, 5, 50, OLD + 1, 0, 2, &dropped), -ESTALE);
+	CHECK_INT(redirect_refuse(table, 5, 50, OLD + 1, 0, 0, NULL, 2, &dropped), -ESTALE);
 	CHECK_INT(dropped, STAGE);
 	CHECK_INT(redirect_lookup(table, 5, 50, DIRECTORY, "f", 3, &out), REDIRECT_MAKE);
 	CHECK_INT(out.refused, OLD + 1);
@@ -153,7 +168,7 @@ static void same_inode_refused_again_after_its_stage_begins_anew(void)
 	CHECK_INT(refuse(5, 50, 0), -ESTALE);
 	CHECK_INT(look(5, 50, "e", 1), REDIRECT_MAKE);
 	CHECK_INT(bind_stage(5, 50, STAGE, "e"), 0);
-	CHECK_INT(redirect_refuse(table, 5, 50, OLD, 0, 2, &dropped), -ESTALE);
+	CHECK_INT(redirect_refuse(table, 5, 50, OLD, 0, 0, NULL, 2, &dropped), -ESTALE);
 	CHECK_INT(dropped, STAGE);
 	CHECK_INT(look(5, 50, "e", 3), REDIRECT_MAKE);
 	end();
@@ -170,7 +185,7 @@ static void reused_tid_inherits_nothing(void)
 	CHECK_INT(look(5, 50, "e", 1), REDIRECT_MAKE);
 	CHECK_INT(bind_stage(5, 50, STAGE, "e"), 0);
 	CHECK_INT(look(5, 51, "e", 1), REDIRECT_NONE);
-	CHECK_INT(redirect_refuse(table, 5, 51, OLD, 0, 2, &dropped), -ESTALE);
+	CHECK_INT(redirect_refuse(table, 5, 51, OLD, 0, 0, NULL, 2, &dropped), -ESTALE);
 	CHECK_INT(dropped, STAGE);
 	end();
 	begin(); /* not even the memory of the refusal */
@@ -340,7 +355,7 @@ static void *writer(void *arg)
 	for (uint64_t i = 0; i < ROUNDS; i++) {
 		uint64_t stage = (uint64_t)tid * ROUNDS + i + 1;
 
-		bad += redirect_refuse(table, tid, 1, OLD, BANK_TRUNC, 0, &dropped) != -ESTALE;
+		bad += redirect_refuse(table, tid, 1, OLD, BANK_TRUNC, 0, NULL, 0, &dropped) != -ESTALE;
 		bad += !redirect_has(table, tid);
 		bad += redirect_lookup(table, tid, 1, DIRECTORY, "e", 0, &out) != REDIRECT_MAKE;
 		bad += redirect_bind(table, tid, 1, stage, DIRECTORY, "e") != 0;
@@ -382,6 +397,7 @@ static void threads_at_once(void)
 
 int main(void)
 {
+	RUN("the LOOKUP of the refused name is told from all others", the_refused_name_is_known);
 	RUN("a refused writer is led to its stage, once", whole_way);
 	RUN("any number of LOOKUPs leads to the same stage", number_of_lookups_varies);
 	RUN("a stage is given out under its name only", other_names_are_left_alone);
